@@ -1,0 +1,221 @@
+// modelctl's commands against a daemon played by this test over real sockets.
+#include <atomic>
+#include <thread>
+
+#include "hal/base/fs.h"
+#include "hal/base/json.h"
+
+#include "ipc/control.h"
+#include "ipc/publisher.h"
+#include "ipc/recording.h"
+#include "ipc/state_json.h"
+#include "ipc/tools/ctl_commands.h"
+
+namespace modeld::ipc {
+namespace {
+
+// Publishes state at 10 Hz and, from 0.25 s on, outputs from a thread, and answers on control.sock.
+class PlayedDaemon {
+ public:
+  explicit PlayedDaemon(const std::string& dir,
+                        ModelState road_state = ModelState::kReady,
+                        uint64_t hz = 20)
+      : dir_(dir), road_state_(road_state), hz_(hz), thread_([this] { run(); }) {}
+  ~PlayedDaemon() {
+    stop_ = true;
+    thread_.join();
+  }
+  int outputs() const { return outputs_; }
+
+ private:
+  void run() {
+    ZmqContext context;
+    const auto state_sender = bind_topic(context, dir_, Topic::kState);
+    const auto road_sender = bind_topic(context, dir_, Topic::kRoad);
+    const auto cabin_sender = bind_topic(context, dir_, Topic::kCabin);
+    const auto metrics_sender = bind_topic(context, dir_, Topic::kMetrics);
+    auto control = ControlServer::listen(dir_);
+    Publisher state(**state_sender), road(**road_sender), cabin(**cabin_sender),
+        metrics(**metrics_sender);
+    StateMessage states;
+    states.models.resize(2);
+    states.models[0].name = "road";
+    states.models[0].state = road_state_;
+    states.models[1].name = "cabin";
+    states.models[1].state = ModelState::kReady;
+    states.source = "synth;seed=1;vehicle=straight;fps=20;road=64x48";
+    auto next = std::chrono::steady_clock::now();
+    for (uint64_t tick = 0; !stop_; ++tick) {
+      control->service([&](std::string_view request) { return answer(request, states); });
+      if (tick % (hz_ / 10) == 0) {
+        EXPECT_TRUE(state.publish(states).ok());
+        MetricsMessage counters;
+        counters.counters = {{"frames_total", static_cast<double>(tick)}};
+        EXPECT_TRUE(metrics.publish(counters).ok());
+      }
+      // A model takes its time to load.
+      if (tick >= first_output()) publish_outputs(tick, road, cabin);
+      next += std::chrono::milliseconds(1000 / hz_);
+      std::this_thread::sleep_until(next);
+    }
+  }
+  uint64_t first_output() const { return hz_ / 4; }
+  void publish_outputs(uint64_t tick, Publisher& road, Publisher& cabin) {
+    RoadMessage r;
+    r.header.valid = true;
+    r.header.state = ModelState::kReady;
+    r.header.frame_id = tick;
+    r.road_frame_id = tick;
+    r.timings.sof_ns = now_ns() - 10 * kNsPerMs;
+    r.timings.received_ns = now_ns() - 5 * kNsPerMs;
+    r.run = RunIdentity{0, tick - first_output() + 1, true};
+    r.plan.mean[0] = static_cast<float>(tick);
+    r.raw = {static_cast<float>(tick)};
+    EXPECT_TRUE(road.publish(r).ok());
+    CabinMessage c;
+    c.header = r.header;
+    c.run = r.run;
+    c.raw = r.raw;
+    c.cabin_frame_id = tick;
+    c.timings = r.timings;
+    c.lhd.face_prob = static_cast<float>(tick);
+    EXPECT_TRUE(cabin.publish(c).ok());
+    ++outputs_;
+  }
+  static std::string answer(std::string_view request, const StateMessage& states) {
+    const auto json = Json::parse(request);
+    const std::string command = json.ok() ? json->find("command")->string_or("") : "";
+    if (command == "status") return state_to_json(states, now_ns()).dump();
+    if (command == "trace") return "{\"traceEvents\":[{\"name\":\"step\"}]}";
+    return "{\"ok\":false,\"error\":\"unknown command\"}";
+  }
+
+  std::string dir_;
+  ModelState road_state_;
+  uint64_t hz_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> outputs_ = 0;
+  std::thread thread_;
+};
+
+class Ctl : public testing::Test {
+ protected:
+  Ctl() : dir_(std::move(*TempDir::create("ipc"))) {
+    options_.dir = dir_.path();
+    options_.json = true;
+    options_.wait_s = 3;
+    options_.seconds = 0.4;
+  }
+  // Waits until the played daemon's control socket answers.
+  void wait_for_daemon() {
+    const Deadline deadline = Deadline::in_ms(3000);
+    while (!control_request(dir_.path(), "{\"command\":\"status\"}", Deadline::in_ms(1000)).ok() &&
+           !deadline.has_passed())
+      std::this_thread::yield();
+  }
+  // Exit code of a command, its stdout in out_.
+  int run(int (*command)(const CtlOptions&)) {
+    testing::internal::CaptureStdout();
+    const int code = command(options_);
+    out_ = testing::internal::GetCapturedStdout();
+    return code;
+  }
+  TempDir dir_;
+  CtlOptions options_;
+  std::string out_;
+};
+
+TEST_F(Ctl, WatchRequirePassesOnAHealthyDaemonAndPrintsOneObject) {
+  // Twice a camera's rate: in a watch of 0.4 s one frame is 2.5 Hz, and where in a period the watch
+  // began may not decide.
+  PlayedDaemon daemon(dir_.path(), ModelState::kReady, 40);
+  options_.require = true;
+  EXPECT_EQ(run(cmd_watch), 0) << out_;
+  const auto json = Json::parse(out_);
+  ASSERT_TRUE(json.ok()) << out_;
+  EXPECT_EQ(json->members().at(0).first, "frames");
+  EXPECT_EQ(json->find("state")->string_or(""), "READY");
+  EXPECT_GE(json->find("road_ms_p50")->double_or(0), 5.0);
+}
+
+TEST_F(Ctl, WatchRequireFailsOnAnUnavailableModel) {
+  PlayedDaemon daemon(dir_.path(), ModelState::kUnavailable);
+  options_.require = true;
+  EXPECT_EQ(run(cmd_watch), 1);
+  EXPECT_EQ(Json::parse(out_)->find("state")->string_or(""), "UNAVAILABLE");
+}
+
+TEST_F(Ctl, WatchWithoutDaemonGivesUp) {
+  options_.wait_s = 0.05;
+  EXPECT_EQ(run(cmd_watch), 1);
+}
+
+TEST_F(Ctl, RecordWritesTheRunsSinceTheReset) {
+  options_.file = dir_.path() + "/a.rec";
+  // The recorder is there before the first run, as a recording needs it.
+  testing::internal::CaptureStdout();
+  int code = -1;
+  std::thread recorder([&] { code = cmd_record(options_); });
+  const auto daemon = std::make_unique<PlayedDaemon>(dir_.path());
+  recorder.join();
+  testing::internal::GetCapturedStdout();
+  ASSERT_EQ(code, 0);
+  const auto recording = read_recording(options_.file);
+  ASSERT_TRUE(recording.ok()) << recording.error().what;
+  EXPECT_EQ(recording->source, "synth;seed=1;vehicle=straight;fps=20;road=64x48");
+  uint64_t road_runs = 0;
+  for (const RecordedRun& run : recording->runs) {
+    if (run.model != RecordedModel::kRoad) continue;
+    EXPECT_EQ(run.since_reset, ++road_runs);
+  }
+  EXPECT_GE(road_runs, 5u);
+  EXPECT_GT(recording->runs.size(), road_runs);
+}
+
+TEST_F(Ctl, RecordThatJoinsInTheMiddleRefuses) {
+  PlayedDaemon daemon(dir_.path());
+  options_.file = dir_.path() + "/a.rec";
+  const Deadline deadline = Deadline::in_ms(3000);
+  while (daemon.outputs() < 3 && !deadline.has_passed()) std::this_thread::yield();
+  EXPECT_EQ(run(cmd_record), 1);
+  EXPECT_FALSE(file_exists(options_.file));
+}
+
+TEST_F(Ctl, StatusTraceAndMetricsAnswer) {
+  PlayedDaemon daemon(dir_.path());
+  wait_for_daemon();
+  ASSERT_EQ(run(cmd_status), 0);
+  EXPECT_EQ(Json::parse(out_)->find("models")->items().at(0).find("name")->string_or(""), "road");
+  options_.file = dir_.path() + "/trace.json";
+  ASSERT_EQ(run(cmd_trace), 0);
+  EXPECT_EQ(Json::parse(*read_text(options_.file))->find("traceEvents")->size(), 1u);
+  ASSERT_EQ(run(cmd_metrics), 0);
+  EXPECT_NE(Json::parse(out_)->find("counters")->find("frames_total"), nullptr);
+}
+
+TEST_F(Ctl, StatusWithoutDaemonFails) {
+  EXPECT_EQ(run(cmd_status), 1);
+}
+
+TEST_F(Ctl, GateFollowsTheDaemon) {
+  options_.seconds.reset();
+  {
+    PlayedDaemon daemon(dir_.path());
+    wait_for_daemon();
+    EXPECT_EQ(run(cmd_gate), 0) << out_;
+    const auto json = Json::parse(out_);
+    ASSERT_TRUE(json.ok()) << out_;
+    EXPECT_TRUE(json->find("may_engage")->bool_or(false));
+    // Its first word is the verdict, not the silence before the first message.
+    const auto& log = json->find("log")->items();
+    ASSERT_EQ(log.size(), 1u);
+    EXPECT_EQ(log[0].find("decision")->string_or(""), "may engage");
+    EXPECT_GT(log[0].find("last_valid_road")->find("frame_id")->int_or(0), 0);
+  }
+  options_.seconds = 0.6;
+  EXPECT_EQ(run(cmd_gate), 1);
+  EXPECT_THAT(out_, testing::HasSubstr("no state message seen"));
+}
+
+}  // namespace
+}  // namespace modeld::ipc

@@ -1,0 +1,308 @@
+// fault-matrix: every fault of the contract against the real programs, one row each.
+// Each row runs in a process of its own with the real modeld, modelcam and modelctl; the table says
+// what was expected and what was seen. A row that fails is run once more, alone: its time bounds
+// are the contract's, and a busy machine can miss one. Exit 1 when a row failed twice, or when a
+// deliberate defect (--self-proof) was not found.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "hal/base/env.h"
+#include "hal/base/unique_fd.h"
+
+#include "selftest/faults/judge.h"
+
+namespace modeld::faults {
+namespace {
+
+constexpr int64_t kRowLimitMs = 90'000;
+
+struct Options {
+  std::vector<std::string> only;
+  bool json = false;
+  bool list = false;
+  bool self_proof = false;
+  int jobs = 2;
+  int64_t slack = 1;
+};
+
+// One row to run, perhaps with a deliberate defect in the programs.
+struct Task {
+  const Row* row = nullptr;
+  std::string defect;
+};
+
+// ---- one row in a process of its own ----
+
+struct Running {
+  size_t task = 0;
+  pid_t pid = 0;
+  UniqueFd from_row;
+  std::string text;
+  int64_t end_ns = 0;
+};
+
+[[noreturn]] void be_the_row(const Task& task, int to_parent, int64_t slack) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const std::string text = to_json(run_row(*task.row, task.defect, slack)).dump();
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = write(to_parent, text.data() + done, text.size() - done);
+    if (n <= 0) _exit(1);
+    done += static_cast<size_t>(n);
+  }
+  _exit(0);
+}
+
+Running start(const Task& task, size_t index, int64_t slack) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) std::abort();
+  std::fflush(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[0]);
+    be_the_row(task, ends[1], slack);
+  }
+  close(ends[1]);
+  return {index, pid, UniqueFd(ends[0]), "", now_ns() + kRowLimitMs * kNsPerMs};
+}
+
+// True when the row has said all it will say.
+bool read_some(Running& r) {
+  char chunk[4096];
+  const ssize_t n = read(r.from_row.get(), chunk, sizeof chunk);
+  if (n > 0) r.text.append(chunk, static_cast<size_t>(n));
+  return n <= 0;
+}
+
+Verdict finish(Running& r, const Task& task) {
+  if (now_ns() >= r.end_ns) kill(r.pid, SIGKILL);
+  int status = 0;
+  waitpid(r.pid, &status, 0);
+  const auto json = Json::parse(r.text);
+  if (json.ok() && json->find("findings") != nullptr) return from_json(*json);
+  Verdict v;
+  v.row = task.row->name;
+  v.findings.push_back(WIFSIGNALED(status) ? strf("the row ended by signal %d", WTERMSIG(status))
+                                           : std::string("the row gave no verdict"));
+  return v;
+}
+
+// Runs all tasks, `jobs` side by side; `told` hears of each verdict as it comes.
+template <class Told>
+void run_all(const std::vector<Task>& tasks, int jobs, int64_t slack, const Told& told) {
+  std::vector<Running> running;
+  size_t next = 0;
+  while (next < tasks.size() || !running.empty()) {
+    while (next < tasks.size() && running.size() < static_cast<size_t>(jobs)) {
+      running.push_back(start(tasks[next], next, slack));
+      ++next;
+    }
+    std::vector<pollfd> fds;
+    for (const Running& r : running) fds.push_back({r.from_row.get(), POLLIN, 0});
+    poll(fds.data(), fds.size(), 200);
+    for (size_t i = running.size(); i-- > 0;) {
+      const bool said = (fds[i].revents & (POLLIN | POLLHUP)) != 0;
+      if (!(said && read_some(running[i])) && now_ns() < running[i].end_ns) continue;
+      told(running[i].task, finish(running[i], tasks[running[i].task]));
+      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
+// ---- the table ----
+
+std::string ms_text(int64_t ms) {
+  return ms < 0 ? "-" : strf("%lld", static_cast<long long>(ms));
+}
+
+std::string expected_text(const Row& row) {
+  switch (row.see) {
+    case See::kUnaffected:
+      return "READY all the time";
+    case See::kSilence:
+      return "silence";
+    case See::kState:
+      break;
+  }
+  std::string out = ipc::model_state_name(row.state);
+  if (row.reason != ipc::Reason::kNone)
+    out += std::string("(") + ipc::reason_name(row.reason) + ")";
+  return out;
+}
+
+std::string back_text(const Row& row) {
+  if (row.back == Back::kStays) return "stays";
+  return strf("%s %lld", row.back == Back::kItself ? "itself" : "repair",
+              static_cast<long long>(row.back_ms));
+}
+
+std::string gate_text(const Verdict& v) {
+  if (v.gate_ms < 0) return v.gate;
+  return strf("%s; frame %llu %lld ms before, out %lld ms after the first missed", v.gate.c_str(),
+              static_cast<unsigned long long>(v.gate_frame),
+              static_cast<long long>(v.gate_frame_ms), static_cast<long long>(v.gate_ms));
+}
+
+void print_head() {
+  std::printf("%-24s %-6s %-10s %-52s %-6s %-29s %5s | %-29s %5s | %-12s %5s | %-9s %s\n", "row",
+              "by", "source", "injected", "model", "expected", "ms", "seen", "ms", "back", "ms",
+              "messages", "gate");
+}
+
+void print_row(const Row& row, const Verdict& v) {
+  std::printf("%-24s %-6s %-10s %-52s %-6s %-29s %5lld | %-29s %5s | %-12s %5s | %4llu %4llu %s\n",
+              row.name, row.by == By::kWorld ? "world" : "switch", row.source, row.injected,
+              row.model, expected_text(row).c_str(), static_cast<long long>(row.bound_ms),
+              v.seen.c_str(), ms_text(v.seen_ms).c_str(), back_text(row).c_str(),
+              ms_text(v.back_ms).c_str(), static_cast<unsigned long long>(v.messages),
+              static_cast<unsigned long long>(v.valid), gate_text(v).c_str());
+  if (!v.note.empty()) std::printf("    %s\n", v.note.c_str());
+  if (!v.skipped.empty()) std::printf("    SKIPPED: %s\n", v.skipped.c_str());
+  for (const std::string& f : v.findings) std::printf("    FAILED: %s\n", f.c_str());
+  std::fflush(stdout);
+}
+
+// ---- the whole ----
+
+// Made before any row: compiling beside a row would cost it its time.
+void make_bundles() {
+  for (const char* role : {"road", "cabin"}) e2e::tiny_bundle(role);
+  for (const char* variant : {"nan", "nan-state", "inf-slice", "zero"})
+    e2e::tiny_bundle("road", variant);
+  for (const char* variant : {"nan", "zero"}) e2e::tiny_bundle("cabin", variant);
+}
+
+int run_matrix(const std::vector<Task>& tasks, const Options& options) {
+  std::vector<Verdict> verdicts(tasks.size());
+  const auto show = [&](size_t i) {
+    if (!options.json) print_row(*tasks[i].row, verdicts[i]);
+  };
+  if (!options.json) print_head();
+  run_all(tasks, options.jobs, options.slack, [&](size_t i, Verdict v) {
+    verdicts[i] = std::move(v);
+    show(i);
+  });
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (verdicts[i].findings.empty()) continue;
+    if (!options.json) std::printf("run once more, alone: %s\n", tasks[i].row->name);
+    run_all({tasks[i]}, 1, options.slack, [&](size_t, Verdict v) { verdicts[i] = std::move(v); });
+    show(i);
+  }
+  const auto count = [&](const auto& holds) {
+    return static_cast<int>(std::count_if(verdicts.begin(), verdicts.end(), holds));
+  };
+  const int skipped = count([](const Verdict& v) { return !v.skipped.empty(); });
+  const int passed = count([](const Verdict& v) { return v.passed(); });
+  const int failed = static_cast<int>(tasks.size()) - passed - skipped;
+  if (options.json) {
+    Json rows = Json::array();
+    for (const Verdict& v : verdicts) rows.push(to_json(v));
+    Json out = Json::object();
+    out.set("rows", std::move(rows)).set("passed", passed).set("failed", failed);
+    out.set("skipped", skipped);
+    std::printf("%s\n", out.dump().c_str());
+  } else {
+    std::printf("%d rows passed, %d failed, %d skipped\n", passed, failed, skipped);
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+// A deliberate defect in one of the programs, the row that must find it, and what it says then.
+struct Proof {
+  const char* defect;
+  const char* row;
+  const char* finding;
+};
+constexpr Proof kProofs[] = {
+    {"skips-finite-check", "road-zero", "expected UNAVAILABLE(non_finite)"},
+    {"keeps-state", "road-nan-state", "outputs are not those of the model"},
+    {"never-reaps", "worker-sigkill", "first came UNAVAILABLE(timeout)"},
+    {"never-kills", "worker-sigstop", "not READY again"},
+    {"wrong-reason", "worker-sigstop", "expected UNAVAILABLE(timeout)"},
+    {"tells-late", "worker-sigstop", "state came after"},
+    {"repeats-last-output", "worker-sigstop", "is valid and of no new frame"},
+    {"no-heartbeats", "worker-sigstop", "no heartbeat"},
+    {"gate-holds-on", "worker-sigstop", "the gate stayed in"},
+};
+
+int run_proofs(const Options& options) {
+  std::map<std::string, const Row*> rows;
+  static const std::vector<Row> table = all_rows();
+  for (const Row& r : table) rows[r.name] = &r;
+  std::vector<Task> tasks;
+  for (const Proof& p : kProofs) tasks.push_back({rows.at(p.row), p.defect});
+  size_t found = 0;
+  run_all(tasks, options.jobs, options.slack, [&](size_t i, const Verdict& v) {
+    const bool hit = std::any_of(v.findings.begin(), v.findings.end(), [&](const std::string& f) {
+      return f.find(kProofs[i].finding) != std::string::npos;
+    });
+    found += hit ? 1 : 0;
+    std::printf("%s %s in %s: %s\n", hit ? "found" : "NOT FOUND", kProofs[i].defect, kProofs[i].row,
+                v.findings.empty() ? "nothing" : v.findings.front().c_str());
+    for (size_t k = 1; !hit && k < v.findings.size(); ++k)
+      std::printf("    %s\n", v.findings[k].c_str());
+    std::fflush(stdout);
+  });
+  std::printf("fault-matrix: %zu of %zu deliberate defects found\n", found, std::size(kProofs));
+  return found == std::size(kProofs) ? 0 : 1;
+}
+
+int run(const Options& options) {
+  static const std::vector<Row> table = all_rows();
+  if (options.list) {
+    for (const Row& r : table) std::printf("%-24s %s\n", r.name, r.injected);
+    return 0;
+  }
+  std::vector<Task> tasks;
+  for (const Row& r : table) {
+    const auto& only = options.only;
+    if (only.empty() || std::find(only.begin(), only.end(), r.name) != only.end())
+      tasks.push_back({&r, ""});
+  }
+  if (tasks.empty()) {
+    std::fprintf(stderr, "fault-matrix: no row is called %s (--list)\n", options.only[0].c_str());
+    return 2;
+  }
+  if (options.only.empty()) make_bundles();
+  for (const char* role : {"road", "cabin"}) e2e::tiny_bundle(role);
+  return options.self_proof ? run_proofs(options) : run_matrix(tasks, options);
+}
+
+}  // namespace
+
+std::vector<Row> all_rows() {
+  std::vector<Row> out;
+  for (const auto rows :
+       {bundle_rows(), process_rows(), output_rows(), input_rows(), client_rows()})
+    out.insert(out.end(), rows.begin(), rows.end());
+  return out;
+}
+
+}  // namespace modeld::faults
+
+int main(int argc, char** argv) {
+  CLI::App app("Every fault of the contract against the real programs, one row each");
+  modeld::faults::Options options;
+  app.add_option("--only", options.only, "only this row (may be given more than once)");
+  app.add_flag("--json", options.json, "one JSON object on stdout and nothing else");
+  app.add_flag("--list", options.list, "names of the rows");
+  app.add_flag("--self-proof", options.self_proof, "deliberate defects, each must be found");
+  app.add_option("--jobs", options.jobs, "rows side by side")
+      ->check(CLI::Range(1, 8))
+      ->capture_default_str();
+  app.add_option("--slack", options.slack, "multiplies every time bound")
+      ->check(CLI::Range(1, 10))
+      ->capture_default_str();
+  app.footer(modeld::env_help());
+  CLI11_PARSE(app, argc, argv);
+  return modeld::faults::run(options);
+}
