@@ -74,7 +74,7 @@ void walk_hello(Reader& r) {
   r.text();
   r.flag();
   if (r.number(4) > 65536) r.good = false;
-  r.skip(4 + 8);
+  r.skip(4 + 8 + 1);
   for (uint64_t n = r.count(4096); n > 0; --n) {
     r.text();
     r.skip(16);
