@@ -212,12 +212,16 @@ TEST(Build, KilledLeavesNoBundleAndKeepsTheOldOne) {
     if (code == 128 + SIGKILL) {
       was_cut = true;
       // Killed after the rename, while it only reports, the bundle is whole.
-      if (file_exists(bundle)) EXPECT_EQ(modelc({"info", bundle}).exit_code, 0);
+      if (file_exists(bundle)) {
+        EXPECT_EQ(modelc({"info", bundle}).exit_code, 0);
+      }
     } else {
       ASSERT_EQ(code, 0) << build.log_text();
       ASSERT_TRUE(file_exists(bundle)) << build.log_text();
     }
-    if (file_exists(bundle)) ASSERT_TRUE(remove_file(bundle).ok());
+    if (file_exists(bundle)) {
+      ASSERT_TRUE(remove_file(bundle).ok());
+    }
   }
   EXPECT_TRUE(was_cut);
   ASSERT_TRUE(write_text_atomic(bundle, "old").ok());
