@@ -1,20 +1,21 @@
 // The states of one model as a pure, table-driven function: next(state, event) -> state and
 // actions. No clocks, no processes, no I/O: who calls it measures time and carries out the actions.
+// clang-format off
 //
-//            kWorkerStarted        kSelftest            kWarm
-//   UNAVAILABLE ---------> LOADING ---------> SELFTEST ---------> WARMING --+ kAccepted, context
-//   full
-//     ^  ^  ^                 |                  |                 ^   |    v
-//     |  |  +--- kFault ------+------ kFault ----+      kAccepted  |   |  READY <---------
-//     kLateFine -----+ |  |                                              (worker    |   |    | | |
-//     +------------- kFault --------------------------- lives) -+---+    +-- kLateTooOften -->
-//     DEGRADED +
-//     +---------------- kFault
-//     --------------------------------------------------------+------------+
+//   in state       event            to state
+//   any            kWorkerStarted   LOADING
+//   LOADING        kSelftest        SELFTEST
+//   SELFTEST       kWarm            WARMING
+//   WARMING        kAccepted        READY once the context is full, else stays
+//   READY          kLateTooOften    DEGRADED
+//   DEGRADED       kLateFine        READY
+//   any            kFault           UNAVAILABLE(reason)
+//   UNAVAILABLE    kAccepted        WARMING
+// clang-format on
 //
-// UNAVAILABLE carries a reason. While the worker lives (non_finite, input_stale, camera_fault) the
-// next accepted frame leads back to WARMING, else the worker has to start again (LOADING).
-// Threading: pure values.
+// Every other pair stays where it is. Only a worker that lives (non_finite, input_stale,
+// camera_fault) can lead UNAVAILABLE to WARMING; else a new one has to start (LOADING). A fault of
+// what the model is fed never replaces a graver reason. Threading: pure values.
 #pragma once
 
 #include <cstdint>

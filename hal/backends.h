@@ -1,9 +1,8 @@
 // The explicit table of compiled-in devices and the one place that opens a device by URI.
 // Contract: "cpu[:N]" and "null" are always there; a known URI whose backend is not built in is
-// kUnsupported, anything
-//   else kInvalid. N is a device index (each opened CPU device has its own threads), not a thread
-//   count.
-// On a thread that holds a DeviceBan (device_ban.h) opening is kUnsupported.
+// kUnsupported, anything else kInvalid. N is a device index (each opened CPU device has its own
+// threads), not a thread count. On a thread that holds a DeviceBan (device_ban.h) opening is
+// kUnsupported.
 // Threading: open_device from any thread.
 #pragma once
 

@@ -1,8 +1,7 @@
-// Device memory: a handle with cheap views, and the allocator interface that makes it.
-// This is not a tensor: a buffer knows its bytes and its address, nothing of shapes or types.
+// Device memory: a handle with cheap views, and the allocator interface that makes it. This is not
+// a tensor: a buffer knows its bytes and its address, nothing of shapes or types.
 // Contract: addresses are at least 64-byte aligned (views: base plus offset). Memory goes back when
-// the last handle or
-//   view goes; a submission does not hold it unless Recorder::keep was told to.
+// the last handle or view goes; a submission does not hold it unless Recorder::keep was told to.
 // Threading: handles are values (share by copy); allocators may be called from any thread.
 #pragma once
 

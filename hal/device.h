@@ -1,10 +1,9 @@
-// The device interface: memory, programs, recordings, one timeline, bounded waits.
-// This is not a scheduler: exec decides what runs, a device runs it in submission order.
+// The device interface: memory, programs, recordings, one timeline, bounded waits. This is not a
+// scheduler: exec decides what runs, a device runs it in submission order.
 // Contract: each submission ends by setting the device's timeline to its own value (1, 2, ...).
-// Errors are sticky until
-//   recover(). Buffers, programs, signals and recordings share the device's core and may outlive
-//   the Device; then they answer kDeviceLost. Destructors wait a bounded time and rather leak (with
-//   a log line) than free memory in use.
+// Errors are sticky until recover(). Buffers, programs, signals and recordings share the device's
+// core and may outlive the Device; then they answer kDeviceLost. Destructors wait a bounded time
+// and rather leak (with a log line) than free memory in use.
 // Threading: load, submit, make_signal, record, wait and the allocator: any thread. Destruction:
 // one thread, last.
 #pragma once

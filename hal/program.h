@@ -1,10 +1,11 @@
 // A kernel: the image a compiler made (file section or bytes) and the loaded program a device made
-// of it. This is not a compiler interface: an image is finished code for one target. Contract for
-// CPU images: position-independent text and constants, no relocations, entry at entry_offset:
+// of it. This is not a compiler interface: an image is finished code for one target.
+// Contract for CPU images: position-independent text and constants, no relocations, entry at
+// entry_offset:
 //     extern "C" void KERNEL(const uint64_t* words, uint32_t core_id);
-//   words[i] is argument i as 64 bits (buffer address, or scalar value); core_id runs 0 .. groups.x
-//   - 1. Code is mapped read+execute from the file or from a sealed memfd, never made executable
-//   after writing.
+// words[i] is argument i as 64 bits (buffer address, or scalar value); core_id runs from 0 to
+// groups.x - 1. Code is mapped read+execute from the file or from a sealed memfd, never made
+// executable after writing.
 // Threading: images are values; a Program may be used from any thread and outlives its device
 // handle.
 #pragma once

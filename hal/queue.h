@@ -1,9 +1,9 @@
 // Recording and replay: a Recorder collects commands, bind() turns them into a Bound that is
 // submitted many times. This is not a hardware ring: nothing runs before submit, and only patched
-// words differ between submissions. Contract: a Word is a constant or the number of an entry of the
-// inputs given to Bound::submit ("patch slot").
-//   Recording errors are latched and reported by bind. Commands of one device run in submission
-//   order.
+// words differ between submissions.
+// Contract: a Word is a constant or the number of an entry of the inputs given to Bound::submit
+// ("patch slot"). Recording errors are latched and reported by bind. Commands of one device run in
+// submission order.
 // Threading: a Recorder and a Bound belong to one thread at a time; submit never allocates, logs or
 // holds a lock.
 #pragma once

@@ -1,9 +1,9 @@
 // What code is generated for: device kind, architecture, CPU features, renderer, threads. The only
 // HAL type compiler code sees. This is not a device: nothing is opened, and a target may name
-// hardware that is not here. Contract: a plain value; print_target(parse_target(x)) is canonical
-// and equal targets print equally. For a CPU,
-//   `features` is the full sorted list (an arch level such as x86-64-v3 is expanded), in clang's -m
-//   spelling.
+// hardware that is not here.
+// Contract: a plain value; print_target(parse_target(x)) is canonical and equal targets print
+// equally. For a CPU, `features` is the full sorted list (an arch level such as x86-64-v3 is
+// expanded), in clang's -m spelling.
 // Threading: plain values.
 #pragma once
 

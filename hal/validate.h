@@ -2,10 +2,9 @@
 // of this device, sizes fit, signals do not go backwards. Switched on by MODELD_VALIDATE=1 in
 // open_device. This is not for production: each submit takes a lock and looks at every command.
 // Contract: a finding is kInvalid from submit, naming recording, command and what was wrong;
-// nothing was submitted then.
-//   Kernel arguments are checked when their ArgKind is kBuffer, so scalars must be marked kScalar.
-//   Memory that does not come from this device's allocator (import it with BufferDesc.external) is
-//   a finding.
+// nothing was submitted then. Kernel arguments are checked when their ArgKind is kBuffer, so
+// scalars must be marked kScalar. Memory that does not come from this device's allocator (import it
+// with BufferDesc.external) is a finding.
 // Threading: as hal/device.h.
 #pragma once
 

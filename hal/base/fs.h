@@ -1,8 +1,8 @@
 // Files: atomic writes, limited reads, directories, temporary directories that remove themselves.
 // Contract: write_file_atomic leaves either the old file or the whole new one (temporary in the
-// same directory, fsync,
-//   rename, fsync of the directory). The temporary has no name where the file system can do that
-//   (O_TMPFILE), so a killed program leaves nothing behind, and never a half-written target.
+// same directory, fsync, rename, fsync of the directory). The temporary has no name where the file
+// system can do that (O_TMPFILE), so a killed program leaves nothing behind, and never a
+// half-written target.
 // Threading: any thread.
 #pragma once
 

@@ -1,8 +1,9 @@
 // An owned mmap of a file or memfd: read-only, read-write (shared) or read-execute. Never both
 // writable and executable. This is not a file API: the fd stays the caller's and may be closed
-// after the call. Contract: offset must be page aligned; offset + size must lie inside the file,
-// else kCorrupt (no SIGBUS later
-//   unless somebody truncates the file, which seals forbid for memfds). size 0 is kInvalid.
+// after the call.
+// Contract: offset must be page aligned; offset + size must lie inside the file, else kCorrupt (no
+// SIGBUS later unless somebody truncates the file, which seals forbid for memfds). size 0 is
+// kInvalid.
 // Threading: a plain value; the bytes may be read from any thread.
 #pragma once
 

@@ -1,8 +1,8 @@
-// .npy arrays, format versions 1 and 2: C order, little endian, plain numeric types.
-// This is not numpy: no structured types, no pickles, no Fortran order, no big endian; each is
-// refused with its name. Contract: `type` is numpy's code with byte order, "<f4", "<f2", "|u1",
-// "<i8", "|b1"; data is exactly shape x item bytes.
-//   bf16 has no numpy code: callers store it as "<u2".
+// .npy arrays, format versions 1 and 2: C order, little endian, plain numeric types. This is not
+// numpy: no structured types, no pickles, no Fortran order, no big endian; each is refused with its
+// name.
+// Contract: `type` is numpy's code with byte order, "<f4", "<f2", "|u1", "<i8", "|b1"; data is
+// exactly shape x item bytes. bf16 has no numpy code: callers store it as "<u2".
 // Threading: plain values.
 #pragma once
 

@@ -1,10 +1,8 @@
 // Runs a child program to its end: argv, stdin text, captured output, time limit; no shell.
 // This is not for long-lived workers (daemon/ owns those): the call returns when the child has been
 // reaped. Contract: the child leads its own process group; past the time limit the whole group gets
-// SIGKILL and the call returns
-//   kTimeout. It also dies with the calling thread's process and
-//   leaves no core file. An exit code other than 0 is not an
-//   error of this call.
+// SIGKILL and the call returns kTimeout. It also dies with the calling thread's process and leaves
+// no core file. An exit code other than 0 is not an error of this call.
 // Threading: any thread; calls may overlap. Blocks at most timeout_ms plus reaping.
 #pragma once
 

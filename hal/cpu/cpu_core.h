@@ -1,7 +1,7 @@
 // What a CPU device and everything made by it share: timeline, submission ring, signal pool, team,
-// profile. Contract: submissions run in ticket order; a ticket is the timeline value that its end
-// sets. The ring holds
-//   kRingRuns submissions; a submitter waits (bounded, restarted by progress) for room.
+// profile.
+// Contract: submissions run in ticket order; a ticket is the timeline value that its end sets. The
+// ring holds kRingRuns submissions; a submitter waits (bounded, restarted by progress) for room.
 // Threading: push and waits from any thread; serve() is the body of the one thread that owns the
 // queue.
 #pragma once

@@ -1,9 +1,9 @@
 // The CPU as a device: host memory, one thread that owns the queue, worker threads that share each
-// kernel's core ranges. Contract: submit is asynchronous (a dedicated thread owns the queue, so
-// every wait can have a deadline); that thread is
-//   thread 0 of the team. A kernel that never returns cannot be stopped: waits time out, and the
-//   destructor then leaks the threads with a log line. Destroying the device drops what has not
-//   started.
+// kernel's core ranges.
+// Contract: submit is asynchronous (a dedicated thread owns the queue, so every wait can have a
+// deadline); that thread is thread 0 of the team. A kernel that never returns cannot be stopped:
+// waits time out, and the destructor then leaks the threads with a log line. Destroying the device
+// drops what has not started.
 // Threading: as hal/device.h. Replay uses only these system calls: futex, sched_yield,
 // clock_gettime, clock_nanosleep.
 #pragma once

@@ -1,8 +1,7 @@
 // Loaded CPU kernels: code mapped read+execute from a file range or a sealed memfd.
 // Contract: several kernels of one file range share one mapping while any of them lives. Images for
-// other targets or
-//   with an entry outside their code are refused; the code itself is trusted (hashes are the
-//   bundle's business).
+// other targets or with an entry outside their code are refused; the code itself is trusted (hashes
+// are the bundle's business).
 // Threading: CpuProgramLoader from any thread (one mutex); CpuProgram is immutable.
 #pragma once
 

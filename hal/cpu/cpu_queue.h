@@ -1,7 +1,8 @@
 // Recorder and Bound of the CPU device: commands become a CpuRun, patch slots become (input, word)
-// pairs. Contract: groups.x is the number of core ranges; groups.y, groups.z and local must be 1.
-// Addresses of wait, signal,
-//   write and poll are checked (not null, aligned) at bind, or at submit when patched.
+// pairs.
+// Contract: groups.x is the number of core ranges; groups.y, groups.z and local must be 1.
+// Addresses of wait, signal, write and poll are checked (not null, aligned) at bind, or at submit
+// when patched.
 // Threading: one thread at a time each. submit neither allocates nor locks nor logs.
 #pragma once
 

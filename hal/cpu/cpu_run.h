@@ -1,9 +1,8 @@
 // A bound command list in memory: words, operations, steps; walked by every thread of the team.
 // This is not a queue: it knows nothing of order between lists, only of order inside one.
 // Contract: words are written by the submitter only while the list is not in flight. A step is
-// either one kernel that
-//   all threads share (core ids t, t + P, ...) or a group of operations for thread 0; a barrier
-//   follows each step.
+// either one kernel that all threads share (core ids t, t + P, ...) or a group of operations for
+// thread 0; a barrier follows each step.
 // Threading: walk() concurrently by all threads of the team; everything else by the owner while
 // idle.
 #pragma once

@@ -1,8 +1,8 @@
 // The threads of one CPU device: woken once per run, then in step by a spin barrier between
 // kernels. This is not a thread pool: all threads walk the same list, and each knows its share
-// without asking. Contract: thread 0 is the caller of run(); the barrier spins kSpins pauses, then
-// yields, so a machine with fewer CPUs
-//   than threads still moves on. Workers sleep in the kernel between runs.
+// without asking.
+// Contract: thread 0 is the caller of run(); the barrier spins kSpins pauses, then yields, so a
+// machine with fewer CPUs than threads still moves on. Workers sleep in the kernel between runs.
 // Threading: run() by thread 0 only. stop() once, from thread 0's owner.
 #pragma once
 

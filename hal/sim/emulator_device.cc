@@ -15,6 +15,7 @@
 #include "hal/base/proc.h"
 #include "hal/base/unique_fd.h"
 #include "hal/sim/emulator_request.h"
+#include "hal/sim/host_memory.h"
 #include "hal/target.h"
 
 namespace modeld::hal {
@@ -195,10 +196,6 @@ class EmulatorBound final : public Bound {
   EmulatorRequest pending_;  // launches that nothing on the host has to wait for yet
 };
 
-uint64_t value_of(Word w, std::span<const uint64_t> inputs) {
-  return w.is_patched() ? inputs[static_cast<size_t>(w.slot)] : w.imm;
-}
-
 Status EmulatorBound::play(const Command& c, std::span<const uint64_t> inputs) {
   if (c.kind == Command::Kind::kLaunch) {
     std::vector<EmulatorArg> args;
@@ -313,12 +310,7 @@ class EmulatorDevice final : public Device {
   uint64_t epoch() const override { return core_->epoch; }
   Allocator& allocator() override { return allocator_; }
   Result<std::shared_ptr<Program>> load(const ProgramImage& image) override;
-  Result<Signal> make_signal(uint64_t initial) override {
-    auto slot = std::make_shared<SignalSlot>();
-    slot->value = initial;
-    SignalSlot* raw = slot.get();
-    return Signal(raw, std::move(slot));
-  }
+  Result<Signal> make_signal(uint64_t initial) override { return host_signal(initial); }
   std::unique_ptr<Recorder> record(QueueKind, std::string label) override {
     return std::make_unique<EmulatorRecorder>(core_, std::move(label));
   }
@@ -335,14 +327,11 @@ class EmulatorDevice final : public Device {
   Result<TimelinePoint> upload(const Buffer& to,
                                size_t offset,
                                std::span<const std::byte> bytes) override {
-    ASSIGN_OR_RETURN(const Buffer target, to.view(offset, bytes.size()));
-    if (!bytes.empty()) std::memcpy(target.cpu().data(), bytes.data(), bytes.size());
+    RETURN_IF_ERROR(copy_to(to, offset, bytes));
     return TimelinePoint{core_->info.index, core_->epoch, core_->next - 1};
   }
   Status download(std::span<std::byte> to, const Buffer& from, size_t offset, Deadline) override {
-    ASSIGN_OR_RETURN(const Buffer source, from.view(offset, to.size()));
-    if (!to.empty()) std::memcpy(to.data(), source.cpu().data(), to.size());
-    return {};
+    return copy_from(to, from, offset);
   }
   Status recover(Deadline) override { return {}; }
   std::vector<ProfileRange> take_profile() override { return {}; }

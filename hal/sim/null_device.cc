@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hal/base/mapping.h"
+#include "hal/sim/host_memory.h"
 
 namespace modeld::hal {
 
@@ -111,13 +112,9 @@ class NullBound final : public Bound {
       return fail(Errc::kInvalid, strf("recording '%s': %zu inputs given, %zu wanted",
                                        label_.c_str(), inputs.size(), input_count_));
     if (core_->config.on_null_run) core_->config.on_null_run(label_, inputs);
-    for (const NullSignal& s : signals_) {
-      const auto word = [inputs](Word w) {
-        return w.is_patched() ? inputs[static_cast<size_t>(w.slot)] : w.imm;
-      };
-      // Addresses of signals lie at the start of a slot.
-      set_slot(*reinterpret_cast<SignalSlot*>(word(s.addr)), word(s.value));
-    }
+    // Addresses of signals lie at the start of a slot.
+    for (const NullSignal& s : signals_)
+      set_slot(*reinterpret_cast<SignalSlot*>(value_of(s.addr, inputs)), value_of(s.value, inputs));
     return TimelinePoint{core_->info.index, core_->epoch, core_->next.fetch_add(1)};
   }
 
@@ -188,12 +185,7 @@ class NullDevice final : public Device {
   Result<std::shared_ptr<Program>> load(const ProgramImage& image) override {
     return std::make_shared<NullProgram>(image.name, static_cast<uint32_t>(image.args.size()));
   }
-  Result<Signal> make_signal(uint64_t initial) override {
-    auto slot = std::make_shared<SignalSlot>();
-    slot->value = initial;
-    SignalSlot* raw = slot.get();
-    return Signal(raw, std::move(slot));
-  }
+  Result<Signal> make_signal(uint64_t initial) override { return host_signal(initial); }
   std::unique_ptr<Recorder> record(QueueKind, std::string label) override {
     return std::make_unique<NullRecorder>(core_, std::move(label));
   }
@@ -213,14 +205,11 @@ class NullDevice final : public Device {
   Result<TimelinePoint> upload(const Buffer& to,
                                size_t offset,
                                std::span<const std::byte> bytes) override {
-    ASSIGN_OR_RETURN(const Buffer target, to.view(offset, bytes.size()));
-    if (!bytes.empty()) std::memcpy(target.cpu().data(), bytes.data(), bytes.size());
+    RETURN_IF_ERROR(copy_to(to, offset, bytes));
     return TimelinePoint{core_->info.index, core_->epoch, core_->next - 1};
   }
   Status download(std::span<std::byte> to, const Buffer& from, size_t offset, Deadline) override {
-    ASSIGN_OR_RETURN(const Buffer source, from.view(offset, to.size()));
-    if (!to.empty()) std::memcpy(to.data(), source.cpu().data(), to.size());
-    return {};
+    return copy_from(to, from, offset);
   }
   Status recover(Deadline) override { return {}; }
   std::vector<ProfileRange> take_profile() override { return {}; }

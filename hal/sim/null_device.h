@@ -2,8 +2,8 @@
 // It measures our own overhead and serves golden outputs: DeviceConfig.on_null_run is called in
 // submit with the recording's label and inputs, and may write what the caller wants the run to have
 // produced. Contract: signal commands of a recording are carried out (waiters must not hang);
-// launches, copies, writes, waits are
-//   not. Images of every target are accepted. Reported as simulated.
+// launches, copies, writes, waits are not. Images of every target are accepted. Reported as
+// simulated.
 // Threading: as hal/device.h; the hook runs on the submitting thread.
 #pragma once
 

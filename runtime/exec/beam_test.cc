@@ -18,12 +18,12 @@
 #include "runtime/exec/beam_judge.h"
 #include "runtime/exec/beam_kernel.h"
 #include "runtime/exec/beam_plan.h"
-#include "runtime/exec/realize.h"
 #include "runtime/exec/retune.h"
 #include "runtime/ir/print.h"
 #include "runtime/tensor/nn.h"
 
 #include "selftest/testing/kernel_builder.h"
+#include "selftest/testing/plan_lab.h"
 
 namespace modeld::exec {
 namespace {
@@ -34,6 +34,8 @@ using ir::Opt;
 using ir::OptOp;
 using ir::Opts;
 using tensor::Tensor;
+using test::result_of;
+using test::text_of;
 using testing::KernelBuilder;
 
 CompileOptions options_of(const std::string& renderer) {
@@ -403,27 +405,6 @@ struct Model {
   }
 };
 
-std::string text_of(const Plan& p) {
-  std::string out;
-  for (const ProgramRow& r : p.programs)
-    out += r.name + " " + r.key.hex() + " " + r.applied_opts + " " + blake2b(r.image.code).hex() +
-           "\n";
-  return out;
-}
-
-std::vector<double> result_of(const Plan& p) {
-  std::vector<float> x(8 * 16);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 17 % 43) / 43.0f - 0.5f;
-  const auto b = std::as_bytes(std::span(x));
-  const auto out = run_once(p, "run", {{"x", {b.begin(), b.end()}}});
-  EXPECT_TRUE(out.ok()) << out.error().what;
-  std::vector<double> all;
-  if (out.ok())
-    for (const HostTensor& t : *out)
-      for (const double v : t.to_doubles()) all.push_back(v);
-  return all;
-}
-
 struct BeamPlanPath : ::testing::TestWithParam<const char*> {
   Result<TempDir> dir = TempDir::create("beam-test");
 };
@@ -452,7 +433,7 @@ TEST_P(BeamPlanPath, ComputesTheSameReportsBothAndRepeatsFromTheCache) {
     EXPECT_LT(first->winner_ms, first->heuristic_ms);
   }
   EXPECT_TRUE(check_plan(plan, plan.weight_bytes.size(), 0).ok());
-  const auto want = result_of(rule), got = result_of(plan);
+  const auto want = result_of(rule, 8 * 16), got = result_of(plan, 8 * 16);
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << i;
 

@@ -6,15 +6,18 @@
 
 #include "runtime/exec/kernel_ast.h"
 #include "runtime/exec/prepare.h"
-#include "runtime/exec/realize.h"
 #include "runtime/ir/print.h"
 #include "runtime/tensor/nn.h"
+
+#include "selftest/testing/plan_lab.h"
 
 namespace modeld::exec {
 namespace {
 
 using ir::OptOp;
 using tensor::Tensor;
+using test::result_of;
+using test::text_of;
 
 // y = relu(x w), z = row sums of y; w is a constant.
 struct Model {
@@ -43,29 +46,6 @@ struct Model {
     return p.ok() ? std::move(*p) : Plan{};
   }
 };
-
-std::string text_of(const Plan& p) {
-  std::string out;
-  for (const ProgramRow& r : p.programs)
-    out += r.name + " " + r.key.hex() + " " + r.applied_opts + " " + blake2b(r.image.code).hex() +
-           " " + r.ast_text + "\n";
-  for (const Entry& e : p.entries)
-    for (const CallRow& c : e.calls) out += std::to_string(c.program) + " ";
-  return out;
-}
-
-std::vector<double> result_of(const Plan& p) {
-  std::vector<float> x(16 * 32);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 17 % 43) / 43.0f - 0.5f;
-  const auto b = std::as_bytes(std::span(x));
-  const auto out = run_once(p, "run", {{"x", {b.begin(), b.end()}}});
-  EXPECT_TRUE(out.ok()) << out.error().what;
-  std::vector<double> all;
-  if (out.ok())
-    for (const HostTensor& t : *out)
-      for (const double v : t.to_doubles()) all.push_back(v);
-  return all;
-}
 
 // Every kernel with UNROLL by 2 where that is legal, which no rule chooses alone.
 Recipes odd_recipes(const Plan& p) {
@@ -101,7 +81,7 @@ TEST_P(RetunePath, OtherOptsAreAppliedRecordedAndStillCompute) {
       std::is_sorted(plan.programs.begin(), plan.programs.end(),
                      [](const ProgramRow& a, const ProgramRow& b) { return a.key < b.key; }));
   EXPECT_TRUE(check_plan(plan, plan.weight_bytes.size(), 0).ok());
-  const auto want = result_of(rule), got = result_of(plan);
+  const auto want = result_of(rule, 16 * 32), got = result_of(plan, 16 * 32);
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << i;
 }

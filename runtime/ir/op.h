@@ -1,30 +1,37 @@
 // Ops of the IR and the sets passes speak of. The list itself, in its frozen order, is op.def.
 //
-// Sources and arguments (s = sources):
-//   Buffer   s0 = flat size (Const); arg ParamArg (slot = unique id)      storage
-//   Param    s0 = flat size or Stack of dims; arg ParamArg                formal argument (slot >=
-//   0), or scalar
-//                                                                         variable (addrspace kAlu,
-//                                                                         slot -1, no size: s0 =
-//                                                                         empty Stack)
-//   Const    arg int64 | double | bool | Invalid                          value of dtype
-//   Range    s0 = bound, deps...; arg RangeArg                            loop variable 0..bound-1,
-//   dtype kWeakInt Special  s0 = bound; arg name                                         hardware
-//   index Sink     roots; arg none or KernelInfo                                After: value,
-//   deps... passes s0 through End      s0 = body (effect), ranges... closes ranges Call     s0 =
-//   body (Sink | Program | Linear | Copy), args...          Linear: calls or instructions Program
-//   Sink[, Linear[, Source[, Binary]]]; arg ProgramInfo Stack    elements: adds a leading axis; of
-//   weakint consts = a shape   (empty Stack: dtype kVoid) Index    s0 = buffer or value, indices...
-//   element (or sub view); gated as Where(cond, idx, Invalid) Shrink   s0, starts, lengths
-//   movement; in programs a contiguous vector slice of a buffer Load     s0 = Index/Shrink [, alt,
-//   gate]       Store  s0 = Index/Shrink or buffer state, value [, gate] Reshape  s0, s1 = dims
-//   Expand s0, s1 = dims: adds LEADING axes   Pad s0, s1 = offsets, s2 = total sizes Permute/Flip
-//   arg vector<int64>                                        Flip: 1 per flipped axis Reduce   s0
-//   [, ranges...]; arg ReduceArg(op, k): reduces the FIRST k axes; after rangeify k = 0 and s1..
-//   are ranges Stage    value, ranges...; arg StageArg                               "materialise
-//   over these ranges" Cast/BitCast arg none (the node's dtype is the target) Copy     s0; arg
-//   device string
-//   Wmma     s0, s1 = factors, s2 = accumulator (a Stack), loops it closes...; arg WmmaArg
+// clang-format off
+//   op             sources                                      argument, meaning
+//   Buffer         flat size (Const)                            ParamArg (unique slot): storage
+//   Param          flat size (Const) or Stack of dims           ParamArg (slot >= 0): argument
+//   Param          empty Stack                                  ParamArg (kAlu, slot -1): variable
+//   Const          none                                         int64 | double | bool | Invalid
+//   Range          bound, deps...                               RangeArg: loop 0 .. bound-1
+//   Special        bound                                        name: index the hardware counts
+//   Sink           roots...                                     none or KernelInfo
+//   After          value, deps...                               the value, once deps are done
+//   End            body (effect), ranges...                     closes the ranges
+//   Call           body (Sink|Program|Linear|Copy), args...     runs the body
+//   Linear         calls or instructions...                     in this order
+//   Program        Sink[, Linear[, Source[, Binary]]]           ProgramInfo
+//   Stack          elements...                                  leading axis; weak ints: a shape
+//   Index          buffer or value, indices...                  gated: Where(gate, i, Invalid)
+//   Shrink         value, starts, lengths                       movement; in programs a slice
+//   Load           Index or Shrink[, alt, gate]                 alt where gate is false
+//   Store          Index, Shrink or buffer state, value[, gate] nothing where gate is false
+//   Reshape        value, dims                                  movement
+//   Expand         value, dims                                  movement: adds leading axes
+//   Pad            value, offsets, total sizes                  movement
+//   Permute        value                                        vector<int64>: the new order
+//   Flip           value                                        vector<int64>: 1 where flipped
+//   Reduce         value[, ranges...]                           ReduceArg(op, k): first k axes,
+//                                                               after rangeify over the ranges
+//   Stage          value, ranges...                             StageArg: materialise over them
+//   Cast, BitCast  value                                        none: dtype is the target
+//   Copy           value                                        device
+//   Wmma           factors (2), accumulator (Stack), loops...   WmmaArg; closes the loops
+// clang-format on
+//
 // Binary and ternary ops broadcast implicitly (right-aligned, size 1 against n).
 #pragma once
 

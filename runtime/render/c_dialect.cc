@@ -8,65 +8,40 @@ using ir::DType;
 
 namespace {
 
+// One name per type and language; halves that are not native are handled where they are used.
+struct ScalarName {
+  DType type;
+  const char *c, *opencl;
+};
+constexpr ScalarName kScalarNames[] = {
+    {DType::kBool, "unsigned char", "uchar"},
+    {DType::kU8, "unsigned char", "uchar"},
+    {DType::kI8, "signed char", "char"},
+    {DType::kI16, "short", "short"},
+    {DType::kU16, "unsigned short", "ushort"},
+    {DType::kBF16, "unsigned short", "ushort"},
+    {DType::kI32, "int", "int"},
+    {DType::kU32, "unsigned", "uint"},
+    {DType::kI64, "long long", "long"},
+    {DType::kU64, "unsigned long long", "ulong"},
+    {DType::kF16, "unsigned short", "float"},
+    {DType::kF32, "float", "float"},
+    {DType::kF64, "double", "double"},
+};
+
+const ScalarName& scalar_name(DType t) {
+  static constexpr ScalarName kNone = {DType::kVoid, "void", "void"};
+  for (const ScalarName& n : kScalarNames)
+    if (n.type == t) return n;
+  return kNone;
+}
+
 const char* opencl_scalar(DType t) {
-  switch (t) {
-    case DType::kBool:
-    case DType::kU8:
-      return "uchar";
-    case DType::kI8:
-      return "char";
-    case DType::kI16:
-      return "short";
-    case DType::kU16:
-    case DType::kBF16:
-      return "ushort";
-    case DType::kI32:
-      return "int";
-    case DType::kU32:
-      return "uint";
-    case DType::kI64:
-      return "long";
-    case DType::kU64:
-      return "ulong";
-    case DType::kF16:
-    case DType::kF32:
-      return "float";
-    case DType::kF64:
-      return "double";
-    default:
-      return "void";
-  }
+  return scalar_name(t).opencl;
 }
 
 const char* c_scalar(const CDialect& d, DType t) {
-  switch (t) {
-    case DType::kBool:
-    case DType::kU8:
-      return "unsigned char";
-    case DType::kI8:
-      return "signed char";
-    case DType::kI16:
-      return "short";
-    case DType::kU16:
-    case DType::kBF16:
-      return "unsigned short";
-    case DType::kI32:
-      return "int";
-    case DType::kU32:
-      return "unsigned";
-    case DType::kI64:
-      return "long long";
-    case DType::kU64:
-      return "unsigned long long";
-    case DType::kF16:
-      return d.native_f16 ? "_Float16" : "unsigned short";
-    case DType::kF32:
-      return "float";
-    case DType::kF64:
-      return "double";
-    default:
-      return "void";
-  }
+  return t == DType::kF16 && d.native_f16 ? "_Float16" : scalar_name(t).c;
 }
 
 std::string count(int64_t n) {
