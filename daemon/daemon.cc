@@ -161,9 +161,11 @@ Status Daemon::Parts::build() {
   RETURN_IF_ERROR(build_models());
   std::vector<ModelPair*> pairs;
   for (Served& m : models) pairs.push_back(m.pair.get());
-  loop = std::make_unique<FrameLoop>(
-      FrameLoop::Parts{*camera, *vehicle, *state, *metrics, *control, *metrics_text, *flight,
-                       watchdog, pairs, join_path(dir, "metrics.prom"), enter_realtime(config)});
+  // Before the loop, whose writer of metrics.prom keeps the normal class.
+  const RealtimeMissing missing = enter_realtime(config);
+  loop = std::make_unique<FrameLoop>(FrameLoop::Parts{*camera, *vehicle, *state, *metrics, *control,
+                                                      *metrics_text, *flight, watchdog, pairs,
+                                                      join_path(dir, "metrics.prom"), missing});
   return {};
 }
 

@@ -100,11 +100,10 @@ Health::Health(ipc::Sender& sender,
                const std::vector<ModelPair*>& units,
                RealtimeMissing own)
     : publisher_(sender),
-      path_(std::move(path)),
-      temp_path_(path_ + ".new"),
       own_(own),
       start_ns_(now_ns()),
-      text_(kTextSize) {
+      text_(kTextSize),
+      file_(std::move(path), kTextSize) {
   static_assert(std::size(kParts) == kPartCount);
   for (ModelPair* u : units) {
     rows_.push_back({u});
@@ -178,9 +177,7 @@ void Health::fill() {
 void Health::publish(int64_t now, const FeedHealth& feed) {
   fill();
   (void)!publisher_.publish(message_).ok();
-  if (path_.empty()) return;
-  render(now, feed);
-  write_file();
+  if (file_.is_on()) file_.offer(render(now, feed));
 }
 
 // ---- the text ----
@@ -197,6 +194,7 @@ std::string_view Health::render(int64_t now, const FeedHealth& feed) {
   write_latencies();
   write_realtime();
   write_memory();
+  write_file_counts();
   return text_.text();
 }
 
@@ -351,13 +349,13 @@ void Health::write_memory() {
   }
 }
 
-void Health::write_file() {
-  const std::string_view text = text_.text();
-  const UniqueFd fd(open(temp_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640));
-  if (!fd.is_open() ||
-      ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    return;
-  (void)!rename(temp_path_.c_str(), path_.c_str());
+void Health::write_file_counts() {
+  text_.family("modeld_metrics_file_total", MetricType::kCounter,
+               "Texts for metrics.prom: written, failed to be written, left out as the writer was "
+               "busy.");
+  text_.sample({{"outcome", "written"}}, static_cast<double>(file_.written()));
+  text_.sample({{"outcome", "failed"}}, static_cast<double>(file_.failed()));
+  text_.sample({{"outcome", "dropped"}}, static_cast<double>(file_.dropped()));
 }
 
 }  // namespace modeld::daemon

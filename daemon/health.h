@@ -1,7 +1,7 @@
 // Counters and latencies of the daemon: the metrics topic and the Prometheus text, which goes to
-// metrics.prom once a second and to whoever asks at metrics.sock. Contract: observe() and publish()
-// do not allocate after construction; the file is replaced by rename, so a reader sees a whole one.
-// Counters never fall while the daemon lives. Threading: frame loop.
+// metrics.prom once a second (metrics_file.h) and to whoever asks at metrics.sock. Contract:
+// observe() and publish() neither allocate after construction nor wait for a disk. Counters never
+// fall while the daemon lives. Threading: frame loop.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 #include "ipc/frame.h"
 #include "ipc/publisher.h"
 
+#include "daemon/metrics_file.h"
 #include "daemon/model_pair.h"
 #include "daemon/prometheus.h"
 
@@ -46,7 +47,7 @@ struct FeedHealth {
 
 class Health {
  public:
-  // `own`: what the supervisor itself lacks of real time.
+  // `path`: of the text's file, "": none. `own`: what the supervisor itself lacks of real time.
   Health(ipc::Sender& sender,
          std::string path,
          const std::vector<ModelPair*>& units,
@@ -79,11 +80,9 @@ class Health {
   void write_latencies();
   void write_realtime();
   void write_memory();
-  void write_file();
+  void write_file_counts();
 
   ipc::Publisher publisher_;
-  std::string path_;
-  std::string temp_path_;
   std::vector<Row> rows_;
   RealtimeMissing own_;
   Histogram steps_;
@@ -91,6 +90,7 @@ class Health {
   int64_t start_ns_;
   ipc::MetricsMessage message_;
   PrometheusText text_;
+  MetricsFile file_;
 };
 
 }  // namespace modeld::daemon
