@@ -272,6 +272,30 @@ TEST_F(ModelUnitTest, AWorkerThatDoesNotDieIsDeviceLostAndGetsNoSecond) {
   EXPECT_EQ(worker_.starts, 2);
 }
 
+// However often it died: the pause doubles to its limit and stays there, and starts over once the
+// model was well for a while.
+TEST_F(ModelUnitTest, AWorkerThatKeepsDyingIsStartedAgainForEver) {
+  // The time from its end to the next one's start.
+  const auto pause_after_death = [&] {
+    const int before = worker_.starts;
+    worker_.exit("worker ended by signal 11");
+    tick(5);
+    const int64_t died_ns = now_;
+    for (int i = 0; worker_.starts == before && i < 2000; ++i) tick(5);
+    EXPECT_EQ(worker_.starts, before + 1);
+    return now_ - died_ns;
+  };
+  tick();
+  int64_t pause_ns = kFirstBackOffNs;
+  for (int deaths = 1; deaths <= 50; ++deaths) {
+    EXPECT_EQ(pause_after_death(), pause_ns) << deaths;
+    pause_ns = std::min(2 * pause_ns, kLongestBackOffNs);
+  }
+  load();
+  for (int64_t t = 0; t <= kGoodForNs + 100 * kMs; t += 50 * kMs) good_frame(50);
+  EXPECT_EQ(pause_after_death(), kFirstBackOffNs);
+}
+
 TEST_F(ModelUnitTest, ABadBundleIsTriedAgainOnlyWhenTheFileChanges) {
   tick();
   worker_.fail(Reason::kBundleInvalid, "bundle cabin.bundle: hash of section 2 differs");
