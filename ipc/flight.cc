@@ -50,6 +50,18 @@ void put_picture(ByteWriter& out, const FlightPicture& p) {
   out.write(hash.hi);
 }
 
+// Whoever looks at it reads no further than its bytes.
+Status check_picture(const FlightPicture& p) {
+  const uint64_t luma = uint64_t{p.stride} * p.height;
+  const uint64_t chroma = uint64_t{p.stride} * (p.height / 2);
+  if (p.stride >= p.width && luma <= p.uv_offset && p.uv_offset + chroma <= p.nv12.size())
+    return {};
+  return fail(Errc::kCorrupt,
+              strf("flight record: picture %s of %ux%u, stride %u, uv offset %u: they do not fit "
+                   "%zu bytes",
+                   stream_name(p.stream), p.width, p.height, p.stride, p.uv_offset, p.nv12.size()));
+}
+
 // `pixels`: what is left of the file behind the body and the pictures before this one.
 Result<FlightPicture> read_picture(ByteReader& in, ByteReader& pixels) {
   FlightPicture p;
@@ -66,6 +78,7 @@ Result<FlightPicture> read_picture(ByteReader& in, ByteReader& pixels) {
   ASSIGN_OR_RETURN(hash.hi, in.read<uint64_t>());
   ASSIGN_OR_RETURN(const auto bytes, pixels.read_span(size));
   p.nv12 = {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()};
+  RETURN_IF_ERROR(check_picture(p));
   if (hash_of(p) != hash)
     return fail(Errc::kCorrupt,
                 strf("flight record: picture %s %llu was changed", stream_name(p.stream),
@@ -141,6 +154,8 @@ Status read_runs(ByteReader& in, Flight& out) {
   if (failed.runs.size() != 1)
     return fail(Errc::kCorrupt,
                 strf("flight record: %zu runs that failed, not one", failed.runs.size()));
+  if (failed.source != before.source)
+    return fail(Errc::kCorrupt, "flight record: the run that failed is of another source");
   out.source = std::move(before.source);
   out.before = std::move(before.runs);
   out.failed = std::move(failed.runs[0]);

@@ -1,6 +1,10 @@
 #include "ipc/flight.h"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
+
+#include "hal/base/hash.h"
 
 namespace modeld::ipc {
 namespace {
@@ -31,6 +35,16 @@ Flight sample() {
                {true, "outputs", std::vector<std::byte>(4, std::byte{2})}};
   f.pictures = {{StreamId::kWide, 80, 8, 8, 8, 64, kPixels}};
   return f;
+}
+
+// The hash of head and body put right again.
+std::vector<std::byte> with_hash(std::vector<std::byte> file) {
+  uint64_t size = 0;
+  std::memcpy(&size, file.data() + 8, sizeof size);
+  const Hash128 h = xxh128(std::span(file).first(16 + size));
+  std::memcpy(file.data() + 16 + size, &h.lo, sizeof h.lo);
+  std::memcpy(file.data() + 24 + size, &h.hi, sizeof h.hi);
+  return file;
 }
 
 TEST(Flight, SurvivesTheFile) {
@@ -68,6 +82,34 @@ TEST(Flight, WithAnyBitChangedItIsAnError) {
     wrong[i / 8] ^= std::byte{1} << (i % 8);
     EXPECT_FALSE(parse_flight(wrong).ok()) << i;
   }
+}
+
+// A reader of the picture stays within its bytes.
+TEST(Flight, APictureLargerThanItsBytesIsAnError) {
+  for (uint32_t FlightPicture::*const field : {&FlightPicture::width, &FlightPicture::height,
+                                               &FlightPicture::stride, &FlightPicture::uv_offset}) {
+    Flight f = sample();
+    f.pictures[0].*field += 1u << 20;
+    const auto back = parse_flight(encode_flight(f));
+    ASSERT_FALSE(back.ok());
+    EXPECT_THAT(back.error().what, testing::HasSubstr("do not fit 96 bytes"));
+  }
+}
+
+// Its two recordings are of one camera: what is written down once more must be the same.
+TEST(Flight, RunsOfTwoSourcesAreAnError) {
+  const Flight f = sample();
+  const std::vector<std::byte> failed = encode_recording({f.source, {f.failed}});
+  const std::vector<std::byte> other =
+      encode_recording({std::string(f.source.size(), 'x'), {f.failed}});
+  ASSERT_EQ(other.size(), failed.size());
+  std::vector<std::byte> wrong = encode_flight(f);
+  const auto at = std::search(wrong.begin(), wrong.end(), failed.begin(), failed.end());
+  ASSERT_NE(at, wrong.end());
+  std::copy(other.begin(), other.end(), at);
+  const auto back = parse_flight(with_hash(wrong));
+  ASSERT_FALSE(back.ok());
+  EXPECT_THAT(back.error().what, testing::HasSubstr("another source"));
 }
 
 // What a worker wrote has no hash to guard it.
