@@ -27,7 +27,7 @@ TEST(Signal, UnsatisfiedWaitEndsAtTheDeadline) {
   EXPECT_EQ(s.error().code, Errc::kTimeout);
   EXPECT_EQ(s.error().what, "signal: waited for 6, value is 5");
   EXPECT_GE(took_ns, 20 * kNsPerMs);
-  EXPECT_LT(took_ns, 500 * kNsPerMs);
+  EXPECT_LT(took_ns, 10 * kNsPerSecond);
 }
 
 TEST(Signal, SetWakesASleeper) {
@@ -36,7 +36,7 @@ TEST(Signal, SetWakesASleeper) {
     while (f.slot->waiters == 0) std::this_thread::yield();
     f.signal.set(1);
   });
-  EXPECT_TRUE(f.signal.wait(1, Deadline::in_ms(5000)).ok());
+  EXPECT_TRUE(f.signal.wait(1, Deadline::in_ms(30'000)).ok());
   setter.join();
   EXPECT_EQ(f.slot->waiters, 0U);
 }

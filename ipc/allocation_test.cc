@@ -110,7 +110,7 @@ TEST(Allocation, TheCameraChannelAllocatesNothing) {
   auto server = FrameServer::create(dir.path(), path, handshake);
   ASSERT_TRUE(server.ok());
   FrameClient client(path);
-  const Deadline deadline = Deadline::in_ms(3000);
+  const Deadline deadline = Deadline::in_ms(30'000);
   while (!client.connected() && !deadline.has_passed()) {
     ASSERT_TRUE(client.poll().ok());
     (*server)->service();
@@ -123,7 +123,7 @@ TEST(Allocation, TheCameraChannelAllocatesNothing) {
     const auto writable = (*server)->begin_frame(StreamId::kRoad);
     if (!writable.has_value()) break;
     (*server)->publish(FrameMeta{StreamId::kRoad, writable->slot, id, 0, 0});
-    const auto frame = client.wait_latest(StreamId::kRoad, Deadline::in_ms(1000));
+    const auto frame = client.wait_latest(StreamId::kRoad, Deadline::in_ms(30'000));
     if (frame.ok() && *frame) ++taken;
   }
   EXPECT_EQ(allocations - before, 0u);

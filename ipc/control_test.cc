@@ -19,7 +19,7 @@ class Control : public testing::Test {
     Result<std::string> reply = std::string();
     std::atomic<bool> done = false;
     std::thread client([&] {
-      reply = control_request(dir_.path(), request, Deadline::in_ms(3000));
+      reply = control_request(dir_.path(), request, Deadline::in_ms(30'000));
       done = true;
     });
     while (!done) {

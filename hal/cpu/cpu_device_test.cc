@@ -28,10 +28,21 @@ void note_thread(const uint64_t* w, uint32_t core) {
   s.thread.store(static_cast<uint64_t>(pthread_self()));
 }
 
-void nap_20_ms(const uint64_t* w, uint32_t) {
-  const timespec t{0, 20'000'000};
+void nap_100_ms(const uint64_t* w, uint32_t) {
+  const timespec t{0, 100'000'000};
   nanosleep(&t, nullptr);
   reinterpret_cast<std::atomic<int>*>(w[0])->fetch_add(1);
+}
+
+// Runs until it is let go.
+struct Held {
+  std::atomic<bool> is_let_go{false};
+  std::atomic<int> runs{0};
+};
+void hold(const uint64_t* w, uint32_t) {
+  Held& held = *reinterpret_cast<Held*>(w[0]);
+  while (!held.is_let_go) std::this_thread::yield();
+  held.runs.fetch_add(1);
 }
 
 TEST(CpuDevice, ThreadRangesCoverEveryCoreExactlyOnceAndStatically) {
@@ -118,7 +129,7 @@ TEST(CpuDevice, DestroyingABoundWaitsForItsRun) {
   std::atomic<int> runs{0};
   const Word args[] = {Word::value(reinterpret_cast<uint64_t>(&runs))};
   auto r = device->record(QueueKind::kCompute);
-  r->launch(host_program(*device, nap_20_ms, 1), args);
+  r->launch(host_program(*device, nap_100_ms, 1), args);
   auto bound = bind(std::move(r));
   ASSERT_TRUE(bound->submit({}).ok());
   bound.reset();
@@ -127,14 +138,17 @@ TEST(CpuDevice, DestroyingABoundWaitsForItsRun) {
 
 TEST(CpuDevice, DeadlinesPassWhileAKernelRunsAndTheRunCompletesLater) {
   const auto device = open_cpu(2);
-  std::atomic<int> runs{0};
-  const Word args[] = {Word::value(reinterpret_cast<uint64_t>(&runs))};
+  Held held;
+  const Word args[] = {Word::value(reinterpret_cast<uint64_t>(&held))};
   auto r = device->record(QueueKind::kCompute);
-  r->launch(host_program(*device, nap_20_ms, 1), args);
+  r->launch(host_program(*device, hold, 1), args);
   const TimelinePoint point = *device->submit(std::move(r));
-  EXPECT_EQ(device->wait(point, Deadline::in_ms(1)).error().code, Errc::kTimeout);
+  const Status early = device->wait(point, Deadline::in_ms(1));
+  held.is_let_go = true;
+  ASSERT_FALSE(early.ok());
+  EXPECT_EQ(early.error().code, Errc::kTimeout);
   EXPECT_TRUE(device->wait(point, soon()).ok());
-  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(held.runs, 1);
 }
 
 TEST(CpuDevice, SubmitWaitsBoundedForItsOwnPreviousRun) {
@@ -148,28 +162,31 @@ TEST(CpuDevice, SubmitWaitsBoundedForItsOwnPreviousRun) {
   ASSERT_TRUE(bound->submit({}).ok());
   EXPECT_EQ(bound->submit({}).error().code, Errc::kTimeout);
   gate.set(1);
+  // The run that is free now may take longer than the limit to be scheduled.
+  ASSERT_TRUE(device->synchronize(soon()).ok());
   EXPECT_TRUE(bound->submit({}).ok());
   EXPECT_TRUE(device->synchronize(soon()).ok());
 }
 
 TEST(CpuDevice, TheNoProgressLimitRestartsOnProgress) {
   DeviceConfig config;
-  config.submit_wait_ms = 60;
+  // A run that takes fifteen times its nap is none that a busy machine makes.
+  config.submit_wait_ms = 1500;
   const auto device = open_cpu(1, config);
   std::atomic<int> runs{0};
   const Word args[] = {Word::value(reinterpret_cast<uint64_t>(&runs))};
-  const auto nap = host_program(*device, nap_20_ms, 1);
+  const auto nap = host_program(*device, nap_100_ms, 1);
   std::vector<std::unique_ptr<Bound>> all;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < 20; ++i) {
     auto r = device->record(QueueKind::kCompute);
     r->launch(nap, args);
     all.push_back(bind(std::move(r)));
     ASSERT_TRUE(all.back()->submit({}).ok());
   }
-  // Its own run is 120 ms away, but the timeline moves every 20 ms.
+  // Its own run is 2 s away, but the timeline moves every 100 ms.
   EXPECT_TRUE(all.back()->submit({}).ok());
   EXPECT_TRUE(device->synchronize(soon()).ok());
-  EXPECT_EQ(runs, 7);
+  EXPECT_EQ(runs, 21);
 }
 
 TEST(CpuDevice, AFullRingIsBoundedAndDrains) {
@@ -194,6 +211,7 @@ TEST(CpuDevice, AFullRingIsBoundedAndDrains) {
   }
   EXPECT_EQ(accepted, 256);
   gate.set(1);
+  ASSERT_TRUE(device->synchronize(soon()).ok());
   for (size_t i = static_cast<size_t>(accepted); i < all.size(); ++i)
     EXPECT_TRUE(all[i]->submit({}).ok());
   EXPECT_TRUE(device->synchronize(soon()).ok());
@@ -244,7 +262,9 @@ TEST(CpuDevice, AClosedDeviceAnswersDeviceLost) {
 }
 
 TEST(CpuDevice, DestructionDoesNotWaitForABlockedQueue) {
-  auto device = open_cpu(2);
+  DeviceConfig config;
+  config.submit_wait_ms = 60'000;
+  auto device = open_cpu(2, config);
   const Signal gate = *device->make_signal();
   const Buffer out = zeroed(*device, 64);
   const Word args[] = {Word::of(out)};
@@ -255,7 +275,7 @@ TEST(CpuDevice, DestructionDoesNotWaitForABlockedQueue) {
   const int64_t start = now_ns();
   device.reset();
   bound.reset();
-  EXPECT_LT(now_ns() - start, kNsPerSecond);
+  EXPECT_LT(now_ns() - start, config.submit_wait_ms * kNsPerMs);
   EXPECT_EQ(cpu_ptr<int>(out)[0], 0);  // what was blocked is dropped, not run
 }
 
@@ -358,7 +378,9 @@ TEST(CpuDevice, BadConfigurationsAreRefused) {
 #ifdef MODELD_FAULTS
 TEST(CpuDevice, AHungRunTimesOutAndTheDeviceStillCloses) {
   fault::set_for_test("cpu_hang_at=2");
-  auto device = open_cpu(2);
+  DeviceConfig config;
+  config.submit_wait_ms = 60'000;
+  auto device = open_cpu(2, config);
   fault::set_for_test("");
   const TimelinePoint first = *device->submit(device->record(QueueKind::kCompute));
   const TimelinePoint second = *device->submit(device->record(QueueKind::kCompute));
@@ -369,7 +391,7 @@ TEST(CpuDevice, AHungRunTimesOutAndTheDeviceStillCloses) {
   EXPECT_EQ(hung.error().timeline, first.value);
   const int64_t start = now_ns();
   device.reset();
-  EXPECT_LT(now_ns() - start, kNsPerSecond);
+  EXPECT_LT(now_ns() - start, config.submit_wait_ms * kNsPerMs);
 }
 #endif
 

@@ -31,12 +31,12 @@ struct SeenFrame {
   bool pixels_match = false;
 };
 
-// Takes frames until the server is gone or 5 s have passed.
+// Takes frames until the server is gone.
 std::vector<SeenFrame> watch_frames(FrameClient& client, const SourceSpec& spec) {
   std::vector<SeenFrame> seen;
   const auto source = FrameSource::open(spec);
   std::vector<uint8_t> want(nv12_geometry(128, 64)->size);
-  const Deadline deadline = Deadline::in_ms(5000);
+  const Deadline deadline = Deadline::in_ms(120'000);
   Poller poller;
   poller.add(client.poll_fd());
   while (!deadline.has_passed()) {
@@ -53,25 +53,47 @@ std::vector<SeenFrame> watch_frames(FrameClient& client, const SourceSpec& spec)
   return seen;
 }
 
-TEST(CameraLoop, FramesAndVehicleAreWhatTheSourceStringSays) {
-  const TempDir dir = std::move(*TempDir::create("ipc"));
-  const CameraOptions options = small_options(dir.path());
+struct Seen {
+  std::vector<SeenFrame> frames;
+  std::vector<VehicleMessage> vehicle;
+};
+
+// What a client sees of one run of the camera.
+Seen see(const CameraOptions& options) {
+  Seen out;
   auto loop = CameraLoop::create(options);
-  ASSERT_TRUE(loop.ok()) << loop.error().what;
   ZmqContext context;
-  const auto vehicle = connect_topic(context, dir.path(), Topic::kVehicle);
-  ASSERT_TRUE(vehicle.ok());
-  FrameClient client(dir.path() + "/camera.sock");
+  const auto vehicle = connect_topic(context, options.dir, Topic::kVehicle);
+  if (!loop.ok() || !vehicle.ok()) {
+    ADD_FAILURE() << "no camera in " << options.dir;
+    return out;
+  }
+  FrameClient client(options.dir + "/camera.sock");
   std::thread server([&loop] {
     EXPECT_TRUE((*loop)->run().ok());
     loop->reset();
   });
-  const std::vector<SeenFrame> seen = watch_frames(client, options.source);
+  out.frames = watch_frames(client, options.source);
   server.join();
+  VehicleMessage scratch;
+  EXPECT_TRUE(for_each_message(**vehicle, scratch, [&](const VehicleMessage& m) {
+                out.vehicle.push_back(m);
+              }).ok());
+  return out;
+}
 
-  ASSERT_GT(seen.size(), 30u);
+TEST(CameraLoop, FramesAndVehicleAreWhatTheSourceStringSays) {
+  const TempDir dir = std::move(*TempDir::create("ipc"));
+  CameraOptions options = small_options(dir.path());
+  Seen seen = see(options);
+  // A client that the machine held up saw little of a short run.
+  while ((seen.frames.size() <= 30 || seen.vehicle.empty()) && *options.frames < 6000) {
+    *options.frames *= 10;
+    seen = see(options);
+  }
+  ASSERT_GT(seen.frames.size(), 30u);
   std::map<uint64_t, int64_t> sof_of;
-  for (const SeenFrame& frame : seen) {
+  for (const SeenFrame& frame : seen.frames) {
     EXPECT_TRUE(frame.pixels_match) << stream_name(frame.meta.stream) << " " << frame.meta.frame_id;
     EXPECT_GE(frame.meta.frame_id, 10u);
     EXPECT_GT(frame.meta.eof_ns, frame.meta.sof_ns);
@@ -85,17 +107,14 @@ TEST(CameraLoop, FramesAndVehicleAreWhatTheSourceStringSays) {
     EXPECT_EQ(sof - sof_of.begin()->second,
               static_cast<int64_t>(id - sof_of.begin()->first) * 10 * kNsPerMs);
 
-  uint64_t messages = 0;
-  VehicleMessage scratch;
-  ASSERT_TRUE(for_each_message(**vehicle, scratch, [&](const VehicleMessage& m) {
-                VehicleInputs inputs = m.inputs;
-                EXPECT_GT(inputs.time_ns, 0);
-                inputs.time_ns = 0;
-                EXPECT_EQ(inputs, synth_vehicle(4, VehiclePattern::kLaneChange, m.header.frame_id));
-                EXPECT_EQ(m.source, *format_source(options.source));
-                ++messages;
-              }).ok());
-  EXPECT_GT(messages, 0u);
+  EXPECT_FALSE(seen.vehicle.empty());
+  for (const VehicleMessage& m : seen.vehicle) {
+    VehicleInputs inputs = m.inputs;
+    EXPECT_GT(inputs.time_ns, 0);
+    inputs.time_ns = 0;
+    EXPECT_EQ(inputs, synth_vehicle(4, VehiclePattern::kLaneChange, m.header.frame_id));
+    EXPECT_EQ(m.source, *format_source(options.source));
+  }
 }
 
 TEST(CameraLoop, VehicleOffBindsNoTopic) {

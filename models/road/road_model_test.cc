@@ -72,9 +72,9 @@ class RoadModelTest : public ::testing::Test {
     models::Model& model = *sample_->model;
     Status status = model.stage(in);
     EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().what);
-    status = model.run(Deadline::in_ms(1000));
+    status = model.run(Deadline::in_ms(60'000));
     EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().what);
-    const Result<Finding> finding = model.check(Deadline::in_ms(1000));
+    const Result<Finding> finding = model.check(Deadline::in_ms(60'000));
     EXPECT_TRUE(finding.ok());
     if (finding->is_good) {
       model.commit();
@@ -118,7 +118,7 @@ TEST_F(RoadModelTest, StateAdvancesByCommitOnly) {
   models::Model& model = *sample_->model;
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(model.stage(inputs(7, 8)).ok());
-    ASSERT_TRUE(model.run(Deadline::in_ms(1000)).ok());
+    ASSERT_TRUE(model.run(Deadline::in_ms(60'000)).ok());
     EXPECT_EQ(seen_.newest_feature, 5.0f);
   }
 }

@@ -195,7 +195,7 @@ std::string fake_compiler(const TempDir& dir, const std::string& body) {
 // An orphan is a zombie at most until init reaps it; SIGKILL takes a moment.
 bool ends_soon(int64_t pid) {
   const std::string path = strf("/proc/%d/stat", static_cast<int>(pid));
-  const Deadline limit = Deadline::in_ms(2'000);
+  const Deadline limit = Deadline::in_ms(30'000);
   while (!limit.has_passed()) {
     const auto stat = read_text(path);
     if (!stat.ok() || stat->find(") Z ") != std::string::npos) return true;
@@ -209,17 +209,22 @@ TEST(ClangCompiler, HungCompilerIsKilledWithItsChildrenAtTheLimit) {
   ASSERT_TRUE(dir.ok());
   const std::string pid_file = join_path(dir->path(), "pid");
   ClangOptions options;
-  options.program = fake_compiler(*dir, "sleep 60 &\necho $! > " + pid_file + "\nwait\n");
-  options.timeout_ms = 200;
-  const auto compiler = make_clang_compiler(host_target(), options);
-  ASSERT_TRUE(compiler.ok()) << compiler.error().what;
+  options.program = fake_compiler(*dir, "sleep 600 &\necho $! > " + pid_file + ".new\nmv " +
+                                            pid_file + ".new " + pid_file + "\nwait\n");
   const std::vector<KernelSource> batch = {scale_kernel("slow", 2)};
-  const int64_t start = now_ns();
-  const auto images = (*compiler)->do_compile(batch);
-  EXPECT_LT(now_ns() - start, 3'000 * kNsPerMs);
-  ASSERT_FALSE(images.ok());
-  EXPECT_EQ(images.error().code, Errc::kTimeout);
-  EXPECT_NE(images.error().what.find("slow"), std::string::npos) << images.error().what;
+  // A busy machine may need more time until the compiler has a child.
+  for (options.timeout_ms = 200; !file_exists(pid_file) && options.timeout_ms < 60'000;
+       options.timeout_ms *= 2) {
+    const auto compiler = make_clang_compiler(host_target(), options);
+    if (!compiler.ok() && compiler.error().code == Errc::kTimeout) continue;  // not even a version
+    ASSERT_TRUE(compiler.ok()) << compiler.error().what;
+    const int64_t start = now_ns();
+    const auto images = (*compiler)->do_compile(batch);
+    EXPECT_LT(now_ns() - start, 300 * kNsPerSecond);
+    ASSERT_FALSE(images.ok());
+    EXPECT_EQ(images.error().code, Errc::kTimeout);
+    EXPECT_NE(images.error().what.find("slow"), std::string::npos) << images.error().what;
+  }
   const auto text = read_text(pid_file);
   ASSERT_TRUE(text.ok());
   const auto pid = parse_int(trim(*text));
@@ -233,7 +238,7 @@ TEST(ClangCompiler, CompilerDiesWithItsKilledParent) {
   const std::string pid_file = join_path(dir->path(), "pid");
   ClangOptions options;
   options.program = fake_compiler(*dir, "echo $$ > " + pid_file + ".new\nmv " + pid_file + ".new " +
-                                            pid_file + "\nexec sleep 60\n");
+                                            pid_file + "\nexec sleep 600\n");
   const pid_t parent = fork();
   ASSERT_GE(parent, 0);
   if (parent == 0) {
@@ -242,7 +247,7 @@ TEST(ClangCompiler, CompilerDiesWithItsKilledParent) {
     if (compiler.ok()) (void)(*compiler)->do_compile(batch);
     _exit(1);
   }
-  const Deadline limit = Deadline::in_ms(5'000);
+  const Deadline limit = Deadline::in_ms(60'000);
   while (!file_exists(pid_file) && !limit.has_passed()) std::this_thread::yield();
   const auto text = read_text(pid_file);
   kill(parent, SIGKILL);
