@@ -48,8 +48,8 @@ TEST_F(Bus, ASubscriberThatCameFirstGetsMessages) {
   EXPECT_TRUE(publish_until_seen(publisher, **receiver, out));
 }
 
-// The library's own threads connect the two; how soon is the machine's, so that the bound in time is
-// the daemon's, end to end.
+// The library's own threads connect the two; how soon is the machine's, so that the bound in time
+// is the daemon's, end to end.
 TEST_F(Bus, ALateSubscriberSeesWhatIsPublishedPeriodically) {
   const auto sender = bind_topic(context_, dir_.path(), Topic::kState);
   ASSERT_TRUE(sender.ok());

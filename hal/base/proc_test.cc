@@ -73,9 +73,8 @@ TEST(Proc, TimeLimitKillsTheWholeGroup) {
   const TempDir dir = *TempDir::create();
   // The grandchild holds the output open and would live for ten minutes.
   const std::string pid_file = dir.path() + "/pid";
-  ProcSpec spec =
-      shell("sleep 600 & echo $! > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file +
-            "; sleep 600");
+  ProcSpec spec = shell("sleep 600 & echo $! > " + pid_file + ".new; mv " + pid_file + ".new " +
+                        pid_file + "; sleep 600");
   // A busy machine may need more time until there is a grandchild.
   for (spec.timeout_ms = 200; !file_exists(pid_file) && spec.timeout_ms < 60'000;
        spec.timeout_ms *= 2) {

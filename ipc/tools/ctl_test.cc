@@ -115,8 +115,9 @@ class Ctl : public testing::Test {
   // Waits until the played daemon's control socket answers.
   void wait_for_daemon() {
     const Deadline deadline = Deadline::in_ms(30'000);
-    while (!control_request(dir_.path(), "{\"command\":\"status\"}", Deadline::in_ms(30'000)).ok() &&
-           !deadline.has_passed())
+    while (
+        !control_request(dir_.path(), "{\"command\":\"status\"}", Deadline::in_ms(30'000)).ok() &&
+        !deadline.has_passed())
       std::this_thread::yield();
   }
   // Exit code of a command, its stdout in out_.

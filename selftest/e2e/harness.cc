@@ -24,10 +24,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kPollMs = 2;
+constexpr int64_t kListenMs = 60'000;
+constexpr const char* kPatience = "late_ms = 10000\ntimeout_ms = 10000\n";
 
 void pause_ms(int64_t ms) {
   const timespec t{ms / 1000, (ms % 1000) * kNsPerMs};
   nanosleep(&t, nullptr);
+}
+
+// When the file came to be; 0: there is none.
+int64_t birth_ns(const std::string& path) {
+  struct stat st {};
+  if (stat(path.c_str(), &st) != 0) return 0;
+  return st.st_ctim.tv_sec * kNsPerSecond + st.st_ctim.tv_nsec;
 }
 
 // The build directory: the first one above this executable that has a `bin`.
@@ -63,6 +72,12 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 std::string proc_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+bool is_alive(int pid) {
+  const std::string stat = proc_text("/proc/" + std::to_string(pid) + "/stat");
+  const size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat.at(name_end + 2) != 'Z';
 }
 
 std::string program(const std::string& name) {
@@ -240,7 +255,8 @@ std::string config_text(const RigOptions& options) {
   std::string out = options.top;
   for (const auto& [name, bundle] : options.bundles)
     out += "[model." + name + "]\nbundle = \"" + bundle + "\"\ndevice = \"" + options.device +
-           "\"\n" + options.extra + line_of(options.model_extra, name);
+           "\"\n" + (options.strict.contains(name) ? "" : kPatience) + options.extra +
+           line_of(options.model_extra, name);
   return out + "[publish]\nraw = " + (options.publish_raw ? "true" : "false") + "\n" + options.tail;
 }
 
@@ -296,7 +312,12 @@ void Rig::start_camera(const std::vector<std::string>& instead) {
   std::vector<std::string> argv = {program("modelcam"), "--source", "synth", "--dir", run_dir_};
   const std::vector<std::string>& args = instead.empty() ? options_.camera : instead;
   argv.insert(argv.end(), args.begin(), args.end());
+  const std::string socket = join_path(run_dir_, "camera.sock");
+  const int64_t before = birth_ns(socket);  // of a camera that was killed, perhaps
   camera_ = std::make_unique<Child>(argv, std::vector<std::string>{}, file("modelcam.log"));
+  const Deadline end = Deadline::in_ms(kListenMs);
+  const auto listens = [&] { return birth_ns(socket) != 0 && birth_ns(socket) != before; };
+  while (!listens() && camera_->is_running() && !end.has_passed()) pause_ms(kPollMs);
 }
 
 std::vector<int> Rig::worker_pids() const {

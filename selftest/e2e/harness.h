@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,6 +39,8 @@ inline constexpr int64_t kSlack = 3;
 std::string program(const std::string& name);
 // Text of a file that tells no size, as those below /proc; "" when there is none.
 std::string proc_text(const std::string& path);
+// There, and not a corpse that nobody has fetched.
+bool is_alive(int pid);
 // MODELD_SHARED, or ../shared beside the checkout; "" when neither is there.
 std::string shared_dir();
 
@@ -96,6 +99,11 @@ struct Output {
   size_t plan_numbers = 0;  // lists keep their size
 };
 
+std::vector<Output> valid_ones(const std::vector<Output>& all);
+
+// What a busy machine alone brings about: camera or vehicle were not scheduled.
+bool is_of_the_machine(ipc::Reason reason);
+
 // What one model's state became, once per change.
 struct Transition {
   int64_t at_ns = 0;
@@ -121,6 +129,8 @@ class Tap {
                   ipc::ModelState state,
                   int64_t timeout_ms,
                   int64_t after_ns = 0) const;
+  // The first time at or after `after_ns` that the model went out for a reason of its own.
+  std::optional<Transition> find_fault(const std::string& model, int64_t after_ns = 0) const;
   // The first transition into `state` at or after `after_ns`.
   std::optional<Transition> find(const std::string& model,
                                  ipc::ModelState state,
@@ -148,6 +158,9 @@ struct RigOptions {
   std::map<std::string, std::string> bundles;  // model name -> bundle file
   std::vector<std::string> camera;             // more arguments of modelcam
   std::vector<std::string> env;                // of modeld
+  // Models that are held to the contract's late_ms and timeout_ms. The others have as much time as
+  // a busy machine may take: most tests are not about time.
+  std::set<std::string> strict;
   bool publish_raw = true;
   std::string top;    // lines before the tables
   std::string extra;  // more lines of the [model.*] tables, put into each
@@ -174,7 +187,7 @@ class Rig {
   Child& daemon() { return *daemon_; }
   Tap& tap() { return *tap_; }
   std::string config_path() const { return file("modeld.toml"); }
-  // `instead`: of the rig's own arguments.
+  // Returns when it listens. `instead`: of the rig's own arguments.
   void start_camera(const std::vector<std::string>& instead = {});
   void stop_camera() { camera_.reset(); }
   Child* camera() { return camera_.get(); }

@@ -69,6 +69,18 @@ void scan(const ipc::CabinMessage& m, Output& out) {
 
 }  // namespace
 
+std::vector<Output> valid_ones(const std::vector<Output>& all) {
+  std::vector<Output> out;
+  for (const Output& o : all) {
+    if (o.header.valid) out.push_back(o);
+  }
+  return out;
+}
+
+bool is_of_the_machine(ipc::Reason reason) {
+  return reason == ipc::Reason::kCameraFault || reason == ipc::Reason::kInputStale;
+}
+
 Tap::Tap(std::string dir) : dir_(std::move(dir)), thread_([this] { loop(); }) {}
 
 Tap::~Tap() {
@@ -167,6 +179,14 @@ std::optional<Transition> Tap::find(const std::string& model,
                                     int64_t after_ns) const {
   for (const Transition& t : transitions(model)) {
     if (t.status.state == state && t.at_ns >= after_ns) return t;
+  }
+  return std::nullopt;
+}
+
+std::optional<Transition> Tap::find_fault(const std::string& model, int64_t after_ns) const {
+  for (const Transition& t : transitions(model)) {
+    const bool is_out = t.status.state == ipc::ModelState::kUnavailable;
+    if (is_out && t.at_ns >= after_ns && !is_of_the_machine(t.status.reason)) return t;
   }
   return std::nullopt;
 }

@@ -104,7 +104,7 @@ void end_supervisor(Scene& s) {
 
 void start_again(Scene& s) {
   for (const int pid : workers_before)
-    s.require(!is_running(pid), strf("worker %d outlived its supervisor", pid));
+    s.require(!e2e::is_alive(pid), strf("worker %d outlived its supervisor", pid));
   s.rig().start_daemon();
 }
 

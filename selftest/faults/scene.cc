@@ -32,6 +32,7 @@ int64_t number_of(const Json& object, const char* key) {
 Scene::Scene(std::string defect) : defect_(std::move(defect)), temp_(make_temp()) {
   options.bundles = {{"road", e2e::tiny_bundle("road")}, {"cabin", e2e::tiny_bundle("cabin")}};
   options.camera = {"--camera", "1344x760"};
+  options.strict = {"road", "cabin"};
   if (defect_.empty()) return;
   options.daemon_program = "modeld_defect_probe";
 }

@@ -161,8 +161,6 @@ class Soak {
     o.start_camera = false;
     o.keeps_messages = false;
     o.publish_raw = false;
-    // Nothing may be too late here but a hang.
-    o.extra = "late_ms = 10000\ntimeout_ms = 10000\n";
     if (!plan.defect.empty()) {
       o.daemon_program = "modeld_defect_probe";
       o.env = {"MODELD_FAULT=defect=" + plan.defect};

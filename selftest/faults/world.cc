@@ -125,7 +125,7 @@ void run_out_of_memory(Scene& scene, int pid) {
   }
   if (!moved) scene.skip(group + ": processes cannot be moved");
   scene.require(write(start[1], "gggggg", kHogs) == kHogs, "the hogs do not start");
-  scene.tap().wait_for([&] { return !is_running(pid); }, 3000);
+  scene.tap().wait_for([&] { return !e2e::is_alive(pid); }, 3000);
   for (const pid_t hog : hogs) {
     kill(hog, SIGKILL);
     waitpid(hog, nullptr, 0);
@@ -146,12 +146,6 @@ void freeze(Scene& scene, int pid) {
 void thaw(Scene& scene) {
   scene.require(put_line("/sys/fs/cgroup/freezer/" + group_name() + "/freezer.state", "THAWED"),
                 "no thaw");
-}
-
-bool is_running(int pid) {
-  const std::string stat = e2e::proc_text("/proc/" + std::to_string(pid) + "/stat");
-  const size_t name_end = stat.rfind(") ");
-  return name_end != std::string::npos && stat.at(name_end + 2) != 'Z';
 }
 
 int count_processes(const std::string& text) {

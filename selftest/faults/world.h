@@ -31,8 +31,6 @@ void run_out_of_memory(Scene& scene, int pid);
 void freeze(Scene& scene, int pid);
 void thaw(Scene& scene);
 
-// There, and not a corpse that nobody has fetched.
-bool is_running(int pid);
 // Processes whose command line holds `text`.
 int count_processes(const std::string& text);
 // Resident memory, bytes.

@@ -58,8 +58,8 @@ Result<std::string> crash_is_restarted_after_a_pause(Stage& stage) {
   std::string out;
   for (int i = 1; i <= 2; ++i) {
     const int pid = stage.daemon_pid();
-    if (kill(pid, SIGSEGV) != 0) return fail_errno(Errc::kIo, "SIGSEGV", errno);
     const int64_t crashed_us = now_ns() / 1000;
+    if (kill(pid, SIGSEGV) != 0) return fail_errno(Errc::kIo, "SIGSEGV", errno);
     RETURN_IF_ERROR(wait_for_another(stage, pid, 5000 * stage.slack()));
     const int64_t ms =
         (stage.number(kDaemon, "ExecMainStartTimestampMonotonic") - crashed_us) / kUsPerMs;
