@@ -11,6 +11,8 @@
 #include "hal/base/json.h"
 #include "hal/base/text.h"
 
+#include "selftest/e2e/bundle_damage.h"
+
 namespace modeld::systemd_check {
 namespace {
 
@@ -123,10 +125,11 @@ Status Stage::install() {
   return restore_units();
 }
 
+// With a timing budget that a busy machine keeps: the boot self-test looks at it.
 Status Stage::make_bundles() {
   for (const char* role : {"road", "cabin"}) {
     const std::string to = strf("/var/lib/modeld/%s.bundle", role);
-    RETURN_IF_ERROR(run_tool({"cp", e2e::tiny_bundle(role), to}));
+    e2e::set_budget(e2e::tiny_bundle(role), to, 10'000, 20'000);
     RETURN_IF_ERROR(run_tool({"chown", "modeld:modeld", to}));
   }
   return {};
