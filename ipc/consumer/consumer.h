@@ -30,6 +30,7 @@ inline constexpr double kMaxRateHz = 24;
 inline constexpr float kMaxFrameDropPercent = 1;
 
 enum class Decision : uint8_t { kNoEntry, kMayEngage, kSoftDisable, kImmediateDisable };
+inline constexpr size_t kDecisionCount = 4;
 const char* decision_name(Decision decision);  // "no entry", "may engage", ...
 
 struct Verdict {

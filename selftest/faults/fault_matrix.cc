@@ -173,6 +173,40 @@ void print_row(const Row& row, const Verdict& v) {
   std::fflush(stdout);
 }
 
+// What the gate did in all rows: how often it left, and when at the latest.
+struct GateSum {
+  int soft = 0;
+  int immediate = 0;
+  const Verdict* slowest = nullptr;  // null: it never left
+};
+
+GateSum sum_gate(const std::vector<Verdict>& verdicts) {
+  GateSum out;
+  for (const Verdict& v : verdicts) {
+    if (v.gate_ms < 0) continue;
+    ++(v.gate == "soft disable" ? out.soft : out.immediate);
+    if (out.slowest == nullptr || v.gate_ms > out.slowest->gate_ms) out.slowest = &v;
+  }
+  return out;
+}
+
+void print_gate(const GateSum& sum) {
+  if (sum.slowest == nullptr) return;
+  std::printf(
+      "gate: left softly in %d rows, for good in %d; the slowest %lld ms after the first "
+      "missed frame (%s)\n",
+      sum.soft, sum.immediate, static_cast<long long>(sum.slowest->gate_ms),
+      sum.slowest->row.c_str());
+}
+
+Json gate_json(const GateSum& sum) {
+  Json out = Json::object();
+  out.set("soft_disable", sum.soft).set("immediate_disable", sum.immediate);
+  if (sum.slowest != nullptr)
+    out.set("slowest_ms", sum.slowest->gate_ms).set("slowest_row", sum.slowest->row);
+  return out;
+}
+
 // ---- the whole ----
 
 // Made before any row: compiling beside a row would cost it its time.
@@ -211,9 +245,10 @@ int run_matrix(const std::vector<Task>& tasks, const Options& options) {
     for (const Verdict& v : verdicts) rows.push(to_json(v));
     Json out = Json::object();
     out.set("rows", std::move(rows)).set("passed", passed).set("failed", failed);
-    out.set("skipped", skipped);
+    out.set("skipped", skipped).set("gate", gate_json(sum_gate(verdicts)));
     std::printf("%s\n", out.dump().c_str());
   } else {
+    print_gate(sum_gate(verdicts));
     std::printf("%d rows passed, %d failed, %d skipped\n", passed, failed, skipped);
   }
   return failed == 0 ? 0 : 1;

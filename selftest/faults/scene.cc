@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
+#include <map>
+
 #include "hal/base/text.h"
 
 namespace modeld::faults {
@@ -116,7 +119,29 @@ std::vector<GateEntry> Scene::stop_gate(const std::string& model) {
     }
     out.push_back(std::move(entry));
   }
+  check_gate_counts(*json);
   return out;
+}
+
+// Counted a second time from the log.
+void Scene::check_gate_counts(const Json& gate) {
+  std::map<std::string, int64_t> changes, oldest_ms;
+  for (const Json& e : gate.find("log")->items()) {
+    const std::string decision = text_of(e, "decision");
+    ++changes[decision];
+    for (const char* last : {"last_valid_road", "last_valid_cabin"})
+      oldest_ms[decision] = std::max(oldest_ms[decision], number_of(*e.find(last), "age_ms"));
+  }
+  for (const char* decision : {"no entry", "may engage", "soft disable", "immediate disable"}) {
+    const Json* const counts = gate.find("decisions");
+    const Json* const n = counts == nullptr ? nullptr : counts->find(decision);
+    require(n != nullptr && number_of(*n, "changes") == changes[decision],
+            strf("the gate's count of '%s' is not that of its log", decision));
+    const bool is_exit = std::string_view(decision).find("disable") != std::string_view::npos;
+    require(
+        n == nullptr || !is_exit || number_of(*n, "last_valid_age_ms_max") == oldest_ms[decision],
+        strf("the gate's oldest frame at '%s' is not that of its log", decision));
+  }
 }
 
 uint64_t Scene::replay(const std::string& model) {

@@ -65,7 +65,7 @@ class Scene {
   // When the fault was there, if not at once.
   std::optional<int64_t> fault_ns;
 
-  // After the row: what gate and recorder say.
+  // After the row: what gate and recorder say. The gate's counts must be those of its log.
   std::vector<GateEntry> stop_gate(const std::string& model);
   // Runs that were equal bit for bit; a finding if one was not.
   uint64_t replay(const std::string& model);
@@ -78,6 +78,7 @@ class Scene {
 
  private:
   void start_clients(const e2e::Rig& rig);
+  void check_gate_counts(const Json& gate);
 
   std::string defect_;
   TempDir temp_;
