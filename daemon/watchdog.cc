@@ -38,14 +38,19 @@ void Watchdog::progress(int64_t now, const std::vector<ModelPair*>& units) {
   }
 }
 
+// "road READY, cabin UNAVAILABLE(timeout)": what `systemctl status` shows.
 void Watchdog::tell_status(const std::vector<ModelPair*>& units) {
   char text[512];
   size_t used = static_cast<size_t>(snprintf(text, sizeof text, "STATUS="));
+  const char* separator = "";
   for (const ModelPair* u : units) {
-    const int n =
-        snprintf(text + used, sizeof text - used, "%s %s(%s) ", u->name().c_str(),
-                 ipc::model_state_name(u->status().state), ipc::reason_name(u->status().reason));
+    const ipc::ModelStatus& s = u->status();
+    const bool has_reason = s.reason != ipc::Reason::kNone;
+    const int n = snprintf(text + used, sizeof text - used, "%s%s %s%s%s%s", separator,
+                           u->name().c_str(), ipc::model_state_name(s.state), has_reason ? "(" : "",
+                           has_reason ? ipc::reason_name(s.reason) : "", has_reason ? ")" : "");
     if (n > 0) used = std::min(used + static_cast<size_t>(n), sizeof text - 1);
+    separator = ", ";
   }
   sd_notify(0, text);
 }

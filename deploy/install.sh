@@ -24,12 +24,14 @@ for p in "${programs[@]}" modeld-unavailable; do
   [ -x "$builddir/bin/$p" ] || { echo "install: $builddir/bin/$p is missing: run deploy/build.sh first" >&2; exit 1; }
 done
 
-bindir=$prefix/bin libexecdir=$prefix/libexec/modeld docdir=$prefix/share/doc/modeld
-install -d "$destdir$bindir" "$destdir$libexecdir" "$destdir$docdir/examples" "$destdir/etc/modeld/keys.d" \
+bindir=$prefix/bin libexecdir=$prefix/libexec/modeld docdir=$prefix/share/doc/modeld schemadir=$prefix/share/modeld/schema
+install -d "$destdir$bindir" "$destdir$libexecdir" "$destdir$docdir/examples" "$destdir$schemadir" "$destdir/etc/modeld/keys.d" \
   "$destdir/usr/lib/systemd/system" "$destdir/usr/lib/udev/rules.d" "$destdir/usr/lib/sysusers.d" "$destdir/usr/lib/tmpfiles.d"
 for p in "${programs[@]}"; do install -m 0755 "$builddir/bin/$p" "$destdir$bindir/$p"; done
 install -m 0755 "$builddir/bin/modeld-unavailable" "$destdir$libexecdir/modeld-unavailable"
 install -m 0644 README.md "$destdir$docdir/README.md"
+# What a consumer of the messages compiles against.
+install -m 0644 ipc/schema/*.capnp "$destdir$schemadir"
 install -m 0644 deploy/modeld-usb.conf "$destdir$docdir/examples/modeld-usb.conf"
 
 for unit in "${units[@]}"; do

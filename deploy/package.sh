@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
 # Makes a Debian package of a build without fault switches and simulators, and looks into it.
-#   deploy/package.sh             dist/modeld_VERSION_ARCH.deb; the same commit gives the same bytes
-#   deploy/package.sh --check     also installs and purges it in a throw-away Debian 12 (needs root and a network)
-#   deploy/package.sh --twice     also builds a clone of the commit elsewhere and compares the bytes
-# The machine itself gets no package of ours, only the tools that are missing (deploy/setup.sh --package).
+#   deploy/package.sh               dist/modeld_VERSION_ARCH.deb; the same commit gives the same bytes
+#   deploy/package.sh --check       also installs, uses and purges it in a throw-away Debian 12 (needs root and a network)
+#   deploy/package.sh --twice       also builds a clone of the commit elsewhere and compares the bytes
+#   deploy/package.sh --self-proof  also plants defects into copies of it: what looks into it, and --check, must find each
+# The machine itself gets no package of ours, only the tools that are missing (deploy/setup.sh).
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 
-check=0 twice=0
+check=0 twice=0 proof=()
 for arg in "$@"; do
   case "$arg" in
     --check) check=1 ;;
     --twice) twice=1 ;;
-    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "package: unknown option $arg (--check, --twice)" >&2; exit 2 ;;
+    --self-proof) proof=(--self-proof) ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "package: unknown option $arg (--check, --twice, --self-proof)" >&2; exit 2 ;;
   esac
 done
 ./deploy/setup.sh
 ./deploy/setup.sh --package
+if [ $check = 1 ]; then ./deploy/setup.sh --chroot; fi
 
 builddir=build-package out=dist
 programs=(models/tools/modelc ipc/tools/modelctl ipc/tools/modelcam daemon/modeld daemon/modeld-unavailable selftest/boot/modeld-selftest)
@@ -33,24 +36,15 @@ trap 'rm -rf "$stage"' EXIT
 
 step "building without fault switches and simulators"
 # Where it is built must not be seen in what is built.
-[ -f "$builddir/build.ninja" ] || env CC="ccache gcc" CXX="ccache g++" meson setup "$builddir" --buildtype=release \
-  -Dsim=false -Dfaults=false -Dcpp_args="-ffile-prefix-map=$root=." >"$builddir.setup.log" 2>&1 ||
+[ -f "$builddir/build.ninja" ] || env -u CXXFLAGS -u CPPFLAGS -u LDFLAGS CC="ccache gcc" CXX="ccache g++" meson setup "$builddir" \
+  --buildtype=release -Dsim=false -Dfaults=false -Dcpp_args="['-ffile-prefix-map=$root=.']" -Dcpp_link_args="['-Wl,-z,relro,-z,now']" \
+  >"$builddir.setup.log" 2>&1 ||
   { tail -30 "$builddir.setup.log" >&2; exit 1; }
 rm -f "$builddir.setup.log"
-ninja -C "$builddir" -j "$jobs" "${programs[@]}" >"$builddir/package.log" 2>&1 || { tail -30 "$builddir/package.log" >&2; exit 1; }
+ninja -C "$builddir" -j "$jobs" "${programs[@]}" >"$builddir/package.log" 2>&1 ||
+  { grep -E 'error|FAILED|undefined' "$builddir/package.log" | head -20 >&2; tail -5 "$builddir/package.log" >&2; die "the build failed"; }
 mkdir -p "$builddir/bin"
 for p in "${programs[@]}"; do ln -sf "../$p" "$builddir/bin/$(basename "$p")"; done
-
-# ---- what must not be in it ----
-
-for p in "${programs[@]}"; do
-  if grep -a -o -m 1 'MODELD_FAULT' "$builddir/$p"; then die "$p knows fault switches"; fi
-  nm -C "$builddir/$p" >"$stage/symbols"
-  grep -q 'modeld::' "$stage/symbols" || die "$p has no symbols of ours to look at"
-  if grep -m 3 -E 'open_null_device|modeld::(hal::)?sim::|modeld::hal::[A-Za-z]*(Null|Sim)[A-Z]' "$stage/symbols"; then die "$p holds a simulator"; fi
-  if grep -m 3 'modeld::fault::' "$stage/symbols"; then die "$p holds fault switches"; fi
-done
-step "no fault switch and no simulator in ${#programs[@]} programs"
 
 # ---- the tree ----
 
@@ -61,15 +55,14 @@ tree=$stage/tree
 ./deploy/install.sh --destdir "$tree" --prefix /usr --builddir "$builddir" >/dev/null
 find "$tree/usr/bin" "$tree/usr/libexec" -type f -exec strip --strip-unneeded --remove-section=.comment --remove-section=.note {} +
 doc=$tree/usr/share/doc/modeld
-gzip -9n "$doc/README.md"
 install -m 0644 deploy/debian/copyright "$doc/copyright"
 {
   echo "modeld ($version) bookworm; urgency=medium"
   echo
-  git log -1 --format='  * %s'
+  git log -1 --format='%s' | fold -s -w 72 | sed '1s/^/  * /; 1!s/^/    /; s/ *$//'
   echo
   echo " -- modeld <modeld@localhost>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")"
-} | gzip -9n >"$doc/changelog.Debian.gz"
+} | gzip -9n >"$doc/changelog.gz"
 
 mkdir -p "$stage/debian"
 printf 'Source: modeld\n\nPackage: modeld\nArchitecture: any\n' >"$stage/debian/control"
@@ -86,11 +79,14 @@ for script in postinst prerm postrm; do install -m 0755 "deploy/debian/$script" 
 
 # ---- the package ----
 
-mkdir -p "$out"
 deb=$out/modeld_${version}_$arch.deb
+made=$stage/$(basename "$deb")
+find "$tree" -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
+dpkg-deb --root-owner-group --threads-max=1 -Zxz --build "$tree" "$made" >/dev/null
+./deploy/debian/look_inside.sh "$made" "${proof[@]}"
+mkdir -p "$out"
 rm -f "$out"/modeld_*.deb
-find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -print0 | xargs -0 -r touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
-dpkg-deb --root-owner-group --threads-max=1 -Zxz --build "$tree" "$deb" >/dev/null
+mv "$made" "$deb"
 step "$deb, $(stat -c %s "$deb") bytes, sha256 $(sha256sum "$deb" | cut -d ' ' -f 1)"
 
 if [ $twice = 1 ]; then
@@ -103,4 +99,4 @@ if [ $twice = 1 ]; then
   cmp "$deb" "$stage/elsewhere/$deb" || die "the clone gives other bytes"
   step "equal to the byte"
 fi
-if [ $check = 1 ]; then ./deploy/debian/check_in_chroot.sh "$deb"; fi
+if [ $check = 1 ]; then ./deploy/debian/check_in_chroot.sh "$deb" "${proof[@]}"; fi

@@ -3,6 +3,7 @@
 # Asks nothing, changes nothing when everything is there.
 #   deploy/setup.sh             for all but packages
 #   deploy/setup.sh --package   what deploy/package.sh needs on top
+#   deploy/setup.sh --chroot    what its --check needs on top of that
 set -euo pipefail
 
 packages=(
@@ -18,8 +19,9 @@ packages=(
 )
 case "${1:-}" in
   "") ;;
-  --package) packages=(dpkg-dev binutils mmdebstrap debian-archive-keyring) ;;
-  *) echo "setup: unknown option $1 (--package)" >&2; exit 2 ;;
+  --package) packages=(dpkg-dev binutils) ;;
+  --chroot) packages=(mmdebstrap debian-archive-keyring systemd-container) ;;
+  *) echo "setup: unknown option $1 (--package, --chroot)" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -136,7 +136,7 @@ part_end
 
 if [ $with_package = 1 ]; then
   part "package"
-  check_run 3600 ./deploy/package.sh
+  check_run 3600 ./deploy/package.sh --self-proof
   part_end
 fi
 

@@ -29,6 +29,7 @@ int notify(int unset_environment, const char* state) {
   if (defect() == "ready-too-early" && says(state, "EXTEND_TIMEOUT_USEC"))
     state = "READY=1";  // the first word of a daemon that loads
   if (defect() == "asks-for-no-time" && says(state, "EXTEND_TIMEOUT_USEC")) return 1;
+  if (defect() == "keeps-its-state" && says(state, "STATUS")) return 1;
   if (defect() == "feeds-no-watchdog" && says(state, "WATCHDOG")) return 1;
   return __real_sd_notify(unset_environment, state);
 }

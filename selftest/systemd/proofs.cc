@@ -24,6 +24,7 @@ std::vector<Proof> proofs() {
       {"forbids-memfd", "serves", "valid outputs",
        Edit{kDaemon, "SystemCallErrorNumber=EPERM\n",
             "SystemCallErrorNumber=EPERM\nSystemCallFilter=~memfd_create\n"}},
+      {"keeps-its-state", "serves", "systemctl status", {}, "keeps-its-state"},
       {"leaves-figures", "clean-stop", "metrics.prom stays",
        Edit{kDaemon, "ExecStopPost=", "ExecStopPost=-/bin/true "}},
       {"no-watchdog", "watchdog", "the watchdog ends", Edit{kDaemon, "WatchdogSec=2s\n", ""}},

@@ -95,7 +95,14 @@ Result<std::string> serves(Stage& stage) {
   RETURN_IF_ERROR(stage.wait_for(
       "20 valid outputs of both models",
       [&] { return valid("road") >= 20 && valid("cabin") >= 20; }, 10'000 * stage.slack()));
-  return strf("road %s, cabin %s", stage.standing("road").c_str(), stage.standing("cabin").c_str());
+  const auto standing = [&] {
+    return strf("road %s, cabin %s", stage.standing("road").c_str(),
+                stage.standing("cabin").c_str());
+  };
+  RETURN_IF_ERROR(stage.wait_for(
+      "systemctl status says how the models stand",
+      [&] { return stage.show(kDaemon, "StatusText") == standing(); }, 2'000 * stage.slack()));
+  return standing();
 }
 
 std::string line_of(const std::string& text, const std::string& key) {
