@@ -100,9 +100,13 @@ std::optional<double> number(ir::DType type, std::span<const std::byte> bytes, s
     case ir::DType::kF64:
       return load<double>(bytes, index);
     case ir::DType::kF16:
-      return double{ir::f16_bits_to_f32(load<uint16_t>(bytes, index))};
     case ir::DType::kBF16:
-      return double{ir::bf16_bits_to_f32(load<uint16_t>(bytes, index))};
+      return double{ir::from_narrow_bits(type, load<uint16_t>(bytes, index))};
+    case ir::DType::kF8E4M3:
+    case ir::DType::kF8E4M3Fnuz:
+    case ir::DType::kF8E5M2:
+    case ir::DType::kF8E5M2Fnuz:
+      return double{ir::from_narrow_bits(type, load<uint8_t>(bytes, index))};
     default:
       return std::nullopt;
   }

@@ -13,7 +13,7 @@ namespace {
 
 // Half types are worked in f32 in multi-step formulas.
 DType wide(DType t) {
-  return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t;
+  return ir::is_narrow_float(t) ? DType::kF32 : t;
 }
 
 }  // namespace

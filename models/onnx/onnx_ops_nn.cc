@@ -17,7 +17,7 @@ std::string text(const Dims& d) {
   return tensor::dims_text(d);
 }
 DType wide(DType t) {
-  return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t;
+  return ir::is_narrow_float(t) ? DType::kF32 : t;
 }
 
 // The attributes that say how a window moves over the spatial axes.

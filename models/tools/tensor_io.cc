@@ -44,9 +44,13 @@ double number_at(std::span<const std::byte> bytes, DType t, size_t i) {
     case DType::kU64:
       return static_cast<double>(read_at<uint64_t>(bytes, i));
     case DType::kF16:
-      return ir::f16_bits_to_f32(read_at<uint16_t>(bytes, i));
     case DType::kBF16:
-      return ir::bf16_bits_to_f32(read_at<uint16_t>(bytes, i));
+      return ir::from_narrow_bits(t, read_at<uint16_t>(bytes, i));
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2Fnuz:
+      return ir::from_narrow_bits(t, read_at<uint8_t>(bytes, i));
     case DType::kF32:
       return read_at<float>(bytes, i);
     case DType::kF64:
@@ -76,9 +80,13 @@ struct Numbers {
 void put_seeded(std::span<std::byte> out, size_t i, DType t, Numbers& rng) {
   switch (t) {
     case DType::kF16:
-      return write_at(out, i, ir::f32_to_f16_bits(rng.unit()));
     case DType::kBF16:
-      return write_at(out, i, ir::f32_to_bf16_bits(rng.unit()));
+      return write_at(out, i, ir::to_narrow_bits(t, rng.unit()));
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2Fnuz:
+      return write_at(out, i, static_cast<uint8_t>(ir::to_narrow_bits(t, rng.unit())));
     case DType::kF32:
       return write_at(out, i, rng.unit());
     case DType::kF64:
@@ -113,6 +121,10 @@ const char* npy_type(DType dtype) {
     case DType::kI8:
       return "|i1";
     case DType::kU8:
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2Fnuz:
       return "|u1";
     case DType::kI16:
       return "<i2";
@@ -192,7 +204,8 @@ std::vector<double> to_doubles(std::span<const std::byte> bytes, DType dtype) {
 }
 
 double tolerance_of(const exec::ProgramRow& program) {
-  for (const DType t : {DType::kF16, DType::kBF16})
+  for (const DType t : {DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E4M3Fnuz,
+                        DType::kF8E5M2, DType::kF8E5M2Fnuz})
     if (program.ast_text.find(std::string(" ") + ir::dtype_name(t) + " ") != std::string::npos)
       return 1e-2;
   return 1e-4;

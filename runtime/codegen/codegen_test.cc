@@ -130,6 +130,22 @@ TEST(FullRewriteToSink, OptimisedAstKeepsItsNameAndGivesCorrectReduce) {
   EXPECT_EQ(count(p, Op::kReduce), 0);
 }
 
+// An IF over a number is nothing a kernel AST is checked for and nothing a program may hold.
+TEST(FullRewriteToSink, WhatThePassesLeaveIsCheckedAfterTheLastOne) {
+  Graph g;
+  KernelBuilder b(g);
+  N i = b.loop(4);
+  N out = b.param(0, 4);
+  N odd = g.make(Op::kIf, DType::kVoid, {ir::const_int(g, 1, DType::kI32), b.at(out, b.i(0))});
+  N ast = ir::sink(g, ir::NodeVec{b.end(b.store(out, i, b.f(1)), {i}), odd}, ir::KernelInfo{});
+  CodegenOptions o = options();
+  const auto checked = full_rewrite_to_sink(g, ast, o, true);
+  ASSERT_FALSE(checked.ok());
+  EXPECT_NE(checked.error().what.find("program spec"), std::string::npos) << checked.error().what;
+  o.spec = 0;
+  EXPECT_TRUE(full_rewrite_to_sink(g, ast, o, true).ok()) << "SPEC=0 looks at nothing";
+}
+
 TEST(FullRewriteToSink, PassTableStatesAReasonForEveryEntry) {
   std::set<std::string> names;
   for (const KernelPass& p : kernel_passes()) {
@@ -409,6 +425,31 @@ TEST(MemoryCoalescing, VolatileIsNotTouched) {
   EXPECT_EQ(widths_of(16, {0, 1, 2, 3}, true, DType::kF32, true), (Widths{1, 1, 1, 1}));
 }
 
+// Accumulators have no addresses: four of them in a row stay four.
+TEST(MemoryCoalescing, RegistersAreNotTouched) {
+  Graph g;
+  KernelBuilder b(g);
+  N registers = ir::buffer(g, g.fresh(), DType::kF32, 4, ir::AddrSpace::kReg, "");
+  ir::NodeVec stores, loads;
+  for (int64_t k = 0; k < 4; ++k) stores.push_back(b.store(registers, b.i(k), b.f(1)));
+  N written = after(g, registers, stores);
+  for (int64_t k = 0; k < 4; ++k)
+    loads.push_back(
+        b.store(b.param(0, 4), b.i(k), g.make(Op::kLoad, DType::kF32, {b.at(written, b.i(k))})));
+  N root = ir::sink(g, loads, ir::KernelInfo{});
+  N out = memory_coalescing(g, root, options());
+  ASSERT_TRUE(g.status().ok()) << g.status().error().what;
+  std::multiset<int64_t> registers_widths, memory_widths;
+  for (N n : ir::toposort(out)) {
+    if (n->op != Op::kLoad && n->op != Op::kStore) continue;
+    const bool is_register = memory_space(memory_root(n->src(0))) == ir::AddrSpace::kReg;
+    const int64_t width = n->src(0)->op == Op::kShrink ? *ir::int_value(n->src(0)->src(2)) : 1;
+    (is_register ? registers_widths : memory_widths).insert(width);
+  }
+  EXPECT_EQ(registers_widths, (Widths{1, 1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(memory_widths, (Widths{4})) << "the same four in memory are one";
+}
+
 TEST(MemoryCoalescing, DifferentMasksAreNotMerged) {
   Graph g;
   KernelBuilder b(g);
@@ -549,6 +590,28 @@ TEST(ToProgramKey, EveryCodeOptionChangesItAndDiagnosticsDoNot) {
   fresh("i64", [](auto& o) { o.caps.native_i64 = false; });
   fresh("mulacc", [](auto& o) { o.caps.has_mulacc = true; });
   fresh("widths", [](auto& o) { o.caps.widths32 = {4, 2}; });
+  fresh("wide widths", [](auto& o) { o.caps.widths64 = {2}; });
+  fresh("any vectors", [](auto& o) { o.caps.any_vectors = false; });
+  fresh("kind", [](auto& o) { o.target.kind = "cl"; });
+  fresh("language", [](auto& o) { o.caps.name = "cl"; });
+  fresh("locals", [](auto& o) { o.caps.has_locals = true; });
+  fresh("no threads", [](auto& o) { o.caps.has_threads = false; });
+  fresh("shared memory", [](auto& o) { o.caps.shared_max = 1024; });
+  for (int d = 0; d < 3; ++d) {
+    fresh("grid", [d](auto& o) { o.caps.global_max[d] = 77; });
+    fresh("group", [d](auto& o) { o.caps.local_max[d] = 77; });
+  }
+  fresh("items", [](auto& o) { o.caps.group_max = 77; });
+  fresh("exp2", [](auto& o) { o.caps.has_exp2 = true; });
+  fresh("log2", [](auto& o) { o.caps.has_log2 = true; });
+  fresh("sin", [](auto& o) { o.caps.has_sin = true; });
+  fresh("image", [](auto& o) { o.caps.image = true; });
+  fresh("nolocals", [](auto& o) { o.nolocals = true; });
+  fresh("tc", [](auto& o) { o.tc = 0; });
+  fresh("tc shapes", [](auto& o) { o.tc = 2; });
+  fresh("tc level", [](auto& o) { o.tc_opt = 2; });
+  fresh("cores", [](auto& o) { o.caps.tensor_cores = {"rdna3_f16_f32"}; });
+  fresh("other cores", [](auto& o) { o.caps.tensor_cores = {"rdna3_f16_f16"}; });
   EXPECT_TRUE(keys.insert(to_program_key(g.with_tag(ast, 1), base).hex()).second) << "optimise";
   CodegenOptions diagnostics = base;
   diagnostics.spec = 0;

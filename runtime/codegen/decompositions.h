@@ -28,9 +28,10 @@ QuarterTurns reduce_huge(ir::Graph& g, const ir::Node* a);
 // Rounds towards zero without a hardware instruction.
 const ir::Node* decompose_trunc(ir::Graph& g, const ir::Node* n);
 
-// f16 and bf16 as their 16 bits <-> f32: widening is exact, narrowing rounds to nearest even.
-const ir::Node* widen_half(ir::Graph& g, const ir::Node* n);
-const ir::Node* narrow_half(ir::Graph& g, const ir::Node* f32, ir::DType to);
+// f16, bf16 and 8-bit floats as their bits <-> f32 (runtime/ir/narrow_float.h has the rules):
+// widening is exact, narrowing rounds to nearest even.
+const ir::Node* widen_narrow(ir::Graph& g, const ir::Node* n);
+const ir::Node* narrowed_to(ir::Graph& g, const ir::Node* f32, ir::DType to);
 
 // x / d = (x * m) >> s for 0 <= x <= vmax.
 struct Magic {

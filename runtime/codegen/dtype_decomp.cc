@@ -1,7 +1,7 @@
 // dtype_decomp. Needs every op in its final form but the transcendentals. Gives: types the CPU has
-// only as storage (f16, bf16) computed in f32: loads widen, stores and explicit casts round. With
-// double_acc every float is computed in f64 and nothing rounds but the store. Before late_decomp,
-// which makes bit-level code for the type it is given.
+// only as storage (f16, bf16, 8-bit floats) computed in f32: loads widen, stores and explicit casts
+// round. With double_acc every float is computed in f64 and nothing rounds but the store. Before
+// late_decomp, which makes bit-level code for the type it is given.
 #include <unordered_map>
 
 #include "runtime/codegen/decompositions.h"
@@ -17,7 +17,7 @@ using ir::Op;
 
 // What a type is computed in.
 DType wide_type(DType t, bool double_acc) {
-  if (t == DType::kF16 || t == DType::kBF16) return double_acc ? DType::kF64 : DType::kF32;
+  if (ir::is_narrow_float(t)) return double_acc ? DType::kF64 : DType::kF32;
   return double_acc && t == DType::kF32 ? DType::kF64 : t;
 }
 
@@ -29,11 +29,11 @@ class Widener {
  private:
   Graph& g_;
   const CodegenOptions& o_;
-  std::unordered_map<const Node*, const Node*> stored_;  // widened value -> the half it was
+  std::unordered_map<const Node*, const Node*> stored_;  // widened value -> what it was in memory
 
   DType wide(DType t) const { return wide_type(t, o_.double_acc); }
-  bool by_bits(DType t) const {
-    return t == DType::kBF16 || (t == DType::kF16 && !o_.caps.native_f16);
+  bool by_bits(DType t) const {  // of a narrow float
+    return t != DType::kF16 || !o_.caps.native_f16;
   }
   const Node* plain(const Node* n, DType t) {
     return n->dtype == t ? n : g_.make(Op::kCast, t, {n});
@@ -43,22 +43,18 @@ class Widener {
   const Node* widened_cast(const Node* n, const Node* value);
 };
 
-bool is_half(DType t) {
-  return t == DType::kF16 || t == DType::kBF16;
-}
-
-// Halves convert through f32 only: no library call for half <-> double or integers.
+// Narrow floats convert through f32 only: no library call for half <-> double or integers.
 const Node* Widener::to(const Node* n, DType t) {
   if (n->dtype == t) return n;
-  if (is_half(n->dtype)) {
-    const Node* f32 = by_bits(n->dtype) ? widen_half(g_, n) : plain(n, DType::kF32);
+  if (ir::is_narrow_float(n->dtype)) {
+    const Node* f32 = by_bits(n->dtype) ? widen_narrow(g_, n) : plain(n, DType::kF32);
     const Node* wide = to(f32, t);
     stored_.emplace(wide, n);
     return wide;
   }
-  if (!is_half(t)) return plain(n, t);
+  if (!ir::is_narrow_float(t)) return plain(n, t);
   const Node* f32 = plain(n, DType::kF32);
-  return by_bits(t) ? narrow_half(g_, f32, t) : plain(f32, t);
+  return by_bits(t) ? narrowed_to(g_, f32, t) : plain(f32, t);
 }
 
 // A matrix unit takes halves as they are in memory: what was widened on the way is taken back.

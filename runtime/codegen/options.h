@@ -31,7 +31,7 @@ struct RendererCaps {
   std::vector<int64_t> widths32 = {16, 8, 4, 2};  // vector widths of 32-bit and narrower elements
   std::vector<int64_t> widths64 = {8, 4, 2};      // of 64-bit elements
   bool unaligned_vectors = true;                  // a vector access needs only element alignment
-  bool any_vectors = true;  // vectors of every type; false: f32, f16, i32 and u32 only
+  bool any_vectors = true;  // vectors of every type; false: f32, f16, i32, u32 and 8-bit floats
   bool pack_lanes = true;   // elementwise work on whole vectors may be vector arithmetic
   bool native_f16 = true;   // f16 <-> f32 conversion without a library call
   bool native_i64 = true;   // else i64 and u64 are two 32-bit words (long_decomp.cc)
@@ -48,7 +48,7 @@ struct RendererCaps {
   const std::vector<int64_t>& widths(ir::DType t) const {
     static const std::vector<int64_t> kNone;
     const bool common = t == ir::DType::kF32 || t == ir::DType::kF16 || t == ir::DType::kI32 ||
-                        t == ir::DType::kU32;
+                        t == ir::DType::kU32 || (ir::is_float(t) && ir::item_bits(t) == 8);
     if (!any_vectors && !common) return kNone;
     if (!native_i64 && (t == ir::DType::kI64 || t == ir::DType::kU64)) return kNone;
     return ir::item_bits(t) > 32 ? widths64 : widths32;

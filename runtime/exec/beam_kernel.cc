@@ -51,12 +51,13 @@ void put_seeded(std::span<std::byte> out, ir::DType t, uint64_t seed) {
   switch (ir::item_size(t)) {
     case 1:
       return put([&]() -> uint8_t {
+        if (ir::is_narrow_float(t))
+          return static_cast<uint8_t>(ir::to_narrow_bits(t, static_cast<double>(unit())));
         return static_cast<uint8_t>(t == ir::DType::kBool ? next() & 1 : next());
       });
     case 2:
       return put([&]() -> uint16_t {
-        if (t == ir::DType::kF16) return ir::f32_to_f16_bits(unit());
-        if (t == ir::DType::kBF16) return ir::f32_to_bf16_bits(unit());
+        if (ir::is_narrow_float(t)) return ir::to_narrow_bits(t, static_cast<double>(unit()));
         return static_cast<uint16_t>(next() & 7);
       });
     case 4:
@@ -274,7 +275,7 @@ Status compare_outputs(std::span<const KernelBench::Output> value,
                                       reference.size()));
   double tolerance = 1e-4;
   for (const KernelBench::Output& o : reference)
-    if (o.dtype == ir::DType::kF16 || o.dtype == ir::DType::kBF16) tolerance = 1e-2;
+    if (ir::is_narrow_float(o.dtype)) tolerance = 1e-2;
   for (size_t i = 0; i < value.size(); ++i) {
     const KernelBench::Output &v = value[i], &r = reference[i];
     if (v.dtype != r.dtype || v.bytes.size() != r.bytes.size())

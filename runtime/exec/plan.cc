@@ -169,9 +169,9 @@ Status check_slots(const Entry& e) {
   for (const std::vector<TensorInfo>* list : {&e.inputs, &e.outputs})
     for (const TensorInfo& t : *list) {
       RETURN_IF_ERROR(claim(t.name, t.slot, SlotUse::kTensor));
-      uint64_t bytes =
-          t.dtype <= ir::DType::kF64 ? static_cast<uint64_t>(ir::item_size(t.dtype)) : 0;
-      if (t.dtype == ir::DType::kVoid || t.dtype > ir::DType::kF64 || ir::is_weak(t.dtype))
+      const bool is_known = static_cast<int>(t.dtype) < ir::kDTypeCount;
+      uint64_t bytes = is_known ? static_cast<uint64_t>(ir::item_size(t.dtype)) : 0;
+      if (t.dtype == ir::DType::kVoid || !is_known || ir::is_weak(t.dtype))
         return fail(Errc::kCorrupt, strf("plan: tensor %s has no storable type", t.name.c_str()));
       for (int64_t d : t.dims) {
         if (d < 0 || static_cast<uint64_t>(d) > kMaxBytes ||

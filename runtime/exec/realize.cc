@@ -44,9 +44,13 @@ double to_double(ir::DType t, const std::byte* p) {
     case ir::DType::kU64:
       return static_cast<double>(value_at<uint64_t>(p));
     case ir::DType::kF16:
-      return static_cast<double>(ir::f16_bits_to_f32(value_at<uint16_t>(p)));
     case ir::DType::kBF16:
-      return static_cast<double>(ir::bf16_bits_to_f32(value_at<uint16_t>(p)));
+      return static_cast<double>(ir::from_narrow_bits(t, value_at<uint16_t>(p)));
+    case ir::DType::kF8E4M3:
+    case ir::DType::kF8E4M3Fnuz:
+    case ir::DType::kF8E5M2:
+    case ir::DType::kF8E5M2Fnuz:
+      return static_cast<double>(ir::from_narrow_bits(t, value_at<uint8_t>(p)));
     case ir::DType::kF32:
       return static_cast<double>(value_at<float>(p));
     case ir::DType::kF64:

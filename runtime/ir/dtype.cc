@@ -7,6 +7,8 @@
 
 #include "hal/base/check.h"
 
+#include "runtime/ir/narrow_float.h"
+
 namespace modeld::ir {
 namespace {
 
@@ -37,6 +39,10 @@ constexpr std::array<Row, kDTypeCount> kRows = {{
     {"bf16", 16, kI64Min, kI64Max},
     {"f32", 32, kI64Min, kI64Max},
     {"f64", 64, kI64Min, kI64Max},
+    {"f8e4m3", 8, kI64Min, kI64Max},
+    {"f8e4m3fnuz", 8, kI64Min, kI64Max},
+    {"f8e5m2", 8, kI64Min, kI64Max},
+    {"f8e5m2fnuz", 8, kI64Min, kI64Max},
 }};
 
 const Row& row(DType t) {
@@ -71,6 +77,12 @@ constexpr uint32_t edges(DType t) {
     case DType::kU64:
       return bit(DType::kWeakFloat);
     case DType::kWeakFloat:
+      return bit(DType::kF8E4M3) | bit(DType::kF8E4M3Fnuz) | bit(DType::kF8E5M2) |
+             bit(DType::kF8E5M2Fnuz);
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2Fnuz:
       return bit(DType::kF16) | bit(DType::kBF16);
     case DType::kF16:
     case DType::kBF16:
@@ -131,10 +143,11 @@ DType least_upper(DType a, DType b) {
   if (a == b) return a;
   if (a == DType::kVoid || b == DType::kVoid) return a == DType::kVoid ? b : a;
   // The lattice's topological order; the first common ancestor in it is the smallest.
-  static constexpr std::array<DType, 15> kOrder = {
-      DType::kBool,      DType::kWeakInt, DType::kI8,   DType::kU8,  DType::kI16,
-      DType::kU16,       DType::kI32,     DType::kU32,  DType::kI64, DType::kU64,
-      DType::kWeakFloat, DType::kF16,     DType::kBF16, DType::kF32, DType::kF64};
+  static constexpr std::array<DType, 19> kOrder = {
+      DType::kBool,      DType::kWeakInt, DType::kI8,         DType::kU8,     DType::kI16,
+      DType::kU16,       DType::kI32,     DType::kU32,        DType::kI64,    DType::kU64,
+      DType::kWeakFloat, DType::kF8E4M3,  DType::kF8E4M3Fnuz, DType::kF8E5M2, DType::kF8E5M2Fnuz,
+      DType::kF16,       DType::kBF16,    DType::kF32,        DType::kF64};
   const uint32_t common = ancestors(a) & ancestors(b);
   for (DType t : kOrder) {
     if (common & bit(t)) return t;
@@ -187,7 +200,8 @@ double round_to(DType t, double v) {
       return r == 0 ? std::copysign(0.0, v) : r;
     }
     default:
-      return v;
+      return is_narrow_float(t) ? static_cast<double>(from_narrow_bits(t, to_narrow_bits(t, v)))
+                                : v;
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace modeld::ir {
 
-// Order is semantic (promotion priority, structural order): append nothing in between without a new
-// format version.
+// The numbers are part of content keys and of every order made from them: new types go to the end.
+// Which type is wider than which is least_upper()'s.
 enum class DType : uint8_t {
   kVoid,
   kWeakInt,  // mathematical integer: plain literals and index arithmetic; no width
@@ -27,8 +27,12 @@ enum class DType : uint8_t {
   kBF16,
   kF32,
   kF64,
+  kF8E4M3,  // 8-bit floats: narrow_float.h
+  kF8E4M3Fnuz,
+  kF8E5M2,
+  kF8E5M2Fnuz,
 };
-inline constexpr int kDTypeCount = 16;
+inline constexpr int kDTypeCount = 20;
 
 const char* dtype_name(DType t);  // "f32"
 std::optional<DType> dtype_from_name(std::string_view name);
@@ -37,7 +41,7 @@ inline int item_size(DType t) {
   return (item_bits(t) + 7) / 8;
 }  // bytes; bool is 1
 
-bool is_float(DType t);     // f16..f64 and weakfloat
+bool is_float(DType t);     // 8 bits to f64, and weakfloat
 bool is_int(DType t);       // i8..u64 and weakint; not bool
 bool is_unsigned(DType t);  // u8..u64 and bool
 bool is_weak(DType t);
@@ -62,5 +66,11 @@ uint16_t f32_to_f16_bits(float v);
 float f16_bits_to_f32(uint16_t bits);
 uint16_t f32_to_bf16_bits(float v);
 float bf16_bits_to_f32(uint16_t bits);
+
+// f16, bf16 and 8 bits: floats that are computed in f32 and only stored narrow. Narrowing rounds
+// once, to nearest even; 8 bits saturate (narrow_float.h), the others go to infinity.
+bool is_narrow_float(DType t);
+uint16_t to_narrow_bits(DType t, double v);
+float from_narrow_bits(DType t, uint16_t bits);
 
 }  // namespace modeld::ir

@@ -188,8 +188,10 @@ bool holds_all(DType big, DType small) {
                ? bits <= 32
                : (big == DType::kF32 ? bits <= 16 : (big == DType::kF16 && bits <= 8));
   }
-  return is_float(big) && (big == DType::kF64 ||
-                           (big == DType::kF32 && (small == DType::kF16 || small == DType::kBF16)));
+  if (!is_float(big)) return false;
+  const bool is_byte = item_bits(small) == 8;  // every 8-bit float is an f16 and a bf16
+  return big == DType::kF64 || (big == DType::kF32 && is_narrow_float(small)) ||
+         ((big == DType::kF16 || big == DType::kBF16) && is_byte);
 }
 
 const Node* cast_identity(Graph& g, const Node* n) {

@@ -1,4 +1,5 @@
 // What differs between the C-like languages, word by word. c_like.cc writes the sentences.
+#include "runtime/ir/narrow_float.h"
 #include "runtime/render/c_like.h"
 
 namespace modeld::render {
@@ -16,6 +17,10 @@ struct ScalarName {
 constexpr ScalarName kScalarNames[] = {
     {DType::kBool, "unsigned char", "uchar"},
     {DType::kU8, "unsigned char", "uchar"},
+    {DType::kF8E4M3, "unsigned char", "uchar"},
+    {DType::kF8E4M3Fnuz, "unsigned char", "uchar"},
+    {DType::kF8E5M2, "unsigned char", "uchar"},
+    {DType::kF8E5M2Fnuz, "unsigned char", "uchar"},
     {DType::kI8, "signed char", "char"},
     {DType::kI16, "short", "short"},
     {DType::kU16, "unsigned short", "ushort"},
@@ -46,6 +51,13 @@ const char* c_scalar(const CDialect& d, DType t) {
 
 std::string count(int64_t n) {
   return strf("%lld", static_cast<long long>(n));
+}
+
+// The integer whose bits a value of this type is in the language; the type itself where the
+// language has it.
+DType spelled(const CDialect& d, DType t) {
+  if (ir::float8_format(t) != nullptr) return DType::kU8;
+  return t == DType::kBF16 || (t == DType::kF16 && !d.native_f16) ? DType::kU16 : t;
 }
 
 const char* space_name(AddrSpace space) {
@@ -86,8 +98,7 @@ std::string c_type(const CDialect& d, DType t, int64_t lanes) {
   }
   if (lanes == 1) return c_scalar(d, t);
   if (t == DType::kBool) return "i8x" + count(lanes);
-  const bool bits = t == DType::kBF16 || (t == DType::kF16 && !d.native_f16);
-  return std::string(bits ? "u16" : c_short(t)) + "x" + count(lanes);
+  return std::string(c_short(spelled(d, t))) + "x" + count(lanes);
 }
 
 std::string c_memory_type(const CDialect& d, DType t) {
@@ -159,22 +170,19 @@ std::string c_convert(const CDialect& d, const std::string& vector, const std::s
                                           : "__builtin_convertvector(" + vector + ", " + type + ")";
 }
 
-std::string c_bits(const CDialect& d, DType from, DType to, const std::string& text) {
+std::string c_bits(
+    const CDialect& d, DType from, DType to, const std::string& text, int64_t lanes) {
   if (d.is_opencl()) {
     if (from == DType::kF16) return "((" + c_type(d, to) + ")modeld_half_bits(" + text + "))";
     if (to == DType::kF16) return "modeld_half_of((ushort)" + text + ")";
     return d.language == CLanguage::kOpenCl
-               ? "as_" + c_type(d, to) + "(" + text + ")"
-               : "__builtin_astype(" + text + ", " + c_type(d, to) + ")";
+               ? "as_" + c_type(d, to, lanes) + "(" + text + ")"
+               : "__builtin_astype(" + text + ", " + c_type(d, to, lanes) + ")";
   }
   // Types stored as their bits, and integers of one size, convert by a plain cast.
-  const auto plain = [&](DType t) {
-    return !ir::is_float(t) || t == DType::kBF16 || (t == DType::kF16 && !d.native_f16);
-  };
-  if (plain(from) && plain(to)) return "((" + c_type(d, to) + ")" + text + ")";
-  // A bf16 is its bits already.
-  const auto name = [](DType t) { return c_short(t == DType::kBF16 ? DType::kU16 : t); };
-  return std::string("bits_") + name(from) + "_" + name(to) + "(" + text + ")";
+  const DType x = spelled(d, from), y = spelled(d, to);
+  if (!ir::is_float(x) && !ir::is_float(y)) return "((" + c_type(d, to) + ")" + text + ")";
+  return std::string("bits_") + c_short(x) + "_" + c_short(y) + "(" + text + ")";
 }
 
 std::string c_math(const CDialect& d, const char* function, const std::string& text) {

@@ -376,9 +376,10 @@ Value Printer::cast(const Node* n) {
   Value v{"", from.lanes, from.depth + 1, 0};
   const std::string t = type(n->dtype, v.lanes);
   if (n->op == Op::kBitCast) {
-    if (v.lanes > 1 && d_.is_opencl()) bad(n, "bits of vectors");
-    v.text =
-        v.lanes == 1 ? c_bits(d_, s->dtype, n->dtype, from.text) : "((" + t + ")" + from.text + ")";
+    const bool is_half = s->dtype == DType::kF16 || n->dtype == DType::kF16;
+    if (v.lanes > 1 && d_.is_opencl() && is_half) bad(n, "bits of vectors");
+    v.text = v.lanes == 1 || d_.is_opencl() ? c_bits(d_, s->dtype, n->dtype, from.text, v.lanes)
+                                            : "((" + t + ")" + from.text + ")";
     return v;
   }
   if (n->dtype == DType::kF16 && d_.is_opencl()) {

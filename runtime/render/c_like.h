@@ -53,8 +53,9 @@ std::string c_write(const CDialect& dialect, const CAccess& access, const std::s
 std::string c_lane(const CDialect& dialect, const std::string& vector, int64_t lane);
 std::string c_vector(const CDialect& dialect, const std::string& type, const std::string& elements);
 std::string c_convert(const CDialect& dialect, const std::string& vector, const std::string& type);
-// The bits of a scalar as another type of its size.
-std::string c_bits(const CDialect& dialect, ir::DType from, ir::DType to, const std::string& text);
+// The bits of a value as another type of its size; OpenCL alone has a word for those of vectors.
+std::string c_bits(
+    const CDialect& dialect, ir::DType from, ir::DType to, const std::string& text, int64_t lanes);
 // "sqrt", "trunc", "exp2", "log2", "sin" of an expression.
 std::string c_math(const CDialect& dialect, const char* function, const std::string& text);
 // A hardware index: "gidx0", "lidx1", "idx0".

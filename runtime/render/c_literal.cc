@@ -87,8 +87,7 @@ std::string c_literal(const CDialect& dialect, DType t, const ir::Node* constant
       return float_literal(dialect, ir::f16_bits_to_f32(ir::f32_to_f16_bits(f)), DType::kF32);
     if (t == DType::kF16 && dialect.native_f16)
       return "(_Float16)" + float_literal(dialect, f, DType::kF32);
-    return int_literal(dialect, t == DType::kF16 ? ir::f32_to_f16_bits(f) : ir::f32_to_bf16_bits(f),
-                       DType::kI32);
+    return int_literal(dialect, ir::to_narrow_bits(t, static_cast<double>(f)), DType::kI32);
   }
   return int_literal(dialect, ir::int_value(constant).value_or(0), t);
 }

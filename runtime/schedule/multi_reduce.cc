@@ -19,7 +19,7 @@ DType narrow_type(const Node* value) {
   while (ir::kMovementOps.has(value->op)) value = value->src(0);
   if (value->op != Op::kCast) return DType::kVoid;
   const DType from = value->src(0)->dtype;
-  return from == DType::kF16 || from == DType::kBF16 ? from : DType::kVoid;
+  return ir::is_narrow_float(from) ? from : DType::kVoid;
 }
 
 }  // namespace

@@ -251,9 +251,8 @@ void store_item(DType t, Cell c, std::byte* out) {
   else if (t == DType::kF32) {
     const auto v = static_cast<float>(c.f);
     std::memcpy(out, &v, n);
-  } else if (t == DType::kF16 || t == DType::kBF16) {
-    const uint16_t v = t == DType::kF16 ? ir::f32_to_f16_bits(static_cast<float>(c.f))
-                                        : ir::f32_to_bf16_bits(static_cast<float>(c.f));
+  } else if (ir::is_narrow_float(t)) {
+    const uint16_t v = ir::to_narrow_bits(t, c.f);
     std::memcpy(out, &v, n);
   } else {
     std::memcpy(out, &c.i, n);  // little endian
@@ -274,10 +273,8 @@ Cell load_item(DType t, const std::byte* in) {
   }
   uint64_t raw = 0;
   std::memcpy(&raw, in, n);
-  if (t == DType::kF16)
-    return of(static_cast<double>(ir::f16_bits_to_f32(static_cast<uint16_t>(raw))));
-  if (t == DType::kBF16)
-    return of(static_cast<double>(ir::bf16_bits_to_f32(static_cast<uint16_t>(raw))));
+  if (ir::is_narrow_float(t))
+    return of(static_cast<double>(ir::from_narrow_bits(t, static_cast<uint16_t>(raw))));
   if (t == DType::kBool) return of_int(raw != 0);
   return of_int(ir::wrap_to(t, static_cast<int64_t>(raw)));
 }

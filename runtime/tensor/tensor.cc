@@ -74,7 +74,7 @@ DType promoted(DType a, DType b) {
 }
 
 DType compute_dtype(DType t) {
-  return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t;
+  return ir::is_narrow_float(t) ? DType::kF32 : t;
 }
 
 // ---- sources ----

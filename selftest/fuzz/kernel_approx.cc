@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "runtime/ir/narrow_float.h"
+
 namespace modeld::fuzz {
 
 namespace {
@@ -269,18 +271,21 @@ Approx Approx::unknown() {
 }
 
 long double unit_of(DType t) {
+  if (const ir::Float8* f = ir::float8_format(t)) return std::ldexp(0.5L, -f->mantissa_bits);
   return t == DType::kF16    ? 0x1p-11L
          : t == DType::kBF16 ? 0x1p-8L
          : t == DType::kF32  ? 0x1p-24L
                              : 0x1p-53L;
 }
 long double tiny_of(DType t) {
+  if (ir::float8_format(t) != nullptr) return Real{ir::from_narrow_bits(t, 1)} / 2;
   return t == DType::kF16    ? 0x1p-25L
          : t == DType::kBF16 ? 0x1p-134L
          : t == DType::kF32  ? 0x1p-150L
                              : 0x1p-1075L;
 }
 long double largest_of(DType t) {
+  if (const ir::Float8* f = ir::float8_format(t)) return ir::from_narrow_bits(t, f->max_bits);
   return t == DType::kF16    ? 65504.0L
          : t == DType::kBF16 ? 0x1.fep127L
          : t == DType::kF32  ? 0x1.fffffep127L
@@ -317,7 +322,7 @@ Approx approx_cast(DType from, DType to, const Approx& a) {
       from == DType::kU64 ? static_cast<Real>(static_cast<uint64_t>(a.i)) : static_cast<Real>(a.i);
   // Halves come from integers by way of f32.
   Approx out = Approx::of_float(v);
-  if (to == DType::kF16 || to == DType::kBF16) out = rounded(DType::kF32, out);
+  if (ir::is_narrow_float(to)) out = rounded(DType::kF32, out);
   return rounded(to, out);
 }
 

@@ -3,6 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/ir/narrow_float.h"
+
+#include "selftest/fuzz/kernel_approx.h"
 #include "selftest/ops/op_reference.h"
 #include "selftest/testing/kernel_builder.h"
 
@@ -19,20 +22,20 @@ using N = const Node*;
 
 constexpr int64_t kSpecials = 17;  // of each type; pairs of them fill a table
 
+// The smallest number without leading zeros in its mantissa.
+double smallest_normal(DType t) {
+  if (const ir::Float8* f = ir::float8_format(t)) return std::ldexp(1.0, 1 - f->bias);
+  return t == DType::kF64 ? 0x1p-1022 : t == DType::kF16 ? 0x1p-14 : 0x1p-126;
+}
+
 double float_special(DType t, int64_t k) {
-  const double smallest = t == DType::kF64    ? 0x1p-1074
-                          : t == DType::kF16  ? 0x1p-24
-                          : t == DType::kBF16 ? 0x1p-133
-                                              : 0x1p-149;
-  const double normal = t == DType::kF64 ? 0x1p-1022 : t == DType::kF16 ? 0x1p-14 : 0x1p-126;
-  const double top = t == DType::kF64    ? std::numeric_limits<double>::max()
-                     : t == DType::kF16  ? 65504
-                     : t == DType::kBF16 ? 0x1.fep127
-                                         : 0x1.fffffep127;
+  const auto smallest = static_cast<double>(2 * fuzz::tiny_of(t));
+  const auto top = static_cast<double>(fuzz::largest_of(t));
+  const double normal = smallest_normal(t);
   const double values[kSpecials] = {
       0.0,    -0.0,           1,   -1,   INFINITY, -INFINITY, NAN,      smallest, -3 * smallest,
       normal, -0.75 * normal, top, -top, 0.5,      -2.5,      3.140625, 100.5};
-  return values[k % kSpecials];
+  return ir::round_to(t, values[k % kSpecials]);
 }
 
 int64_t int_special(DType t, int64_t k) {
@@ -86,7 +89,7 @@ double power_operand(DType t, bool is_base, int64_t k) {
   static constexpr double kExponents[] = {0, 1, 2, 3, -1, 0.5, -2, 5, 1.25, 4, 6};
   double v = is_base ? kBases[k % 11] : kExponents[(k / 11 + k) % 11];
   if (!ir::is_float(t)) v = std::trunc(v);
-  return ir::is_unsigned(t) ? std::fabs(v) : v;
+  return ir::is_unsigned(t) ? std::fabs(v) : ir::is_float(t) ? ir::round_to(t, v) : v;
 }
 
 // Element k of operand `which`.
@@ -155,7 +158,7 @@ KernelStorage filled(DType t, const Shape& s, const Row& row, int which) {
 // Storage of the output holds this where nothing is written.
 KernelStorage untouched(DType t, const Shape& s) {
   KernelStorage out = KernelStorage::of(t, static_cast<size_t>(s.rows * s.columns));
-  for (double& v : out.f) v = 77;
+  for (double& v : out.f) v = ir::round_to(t, 77);
   for (int64_t& v : out.i) v = t == DType::kBool ? 1 : 77;
   return out;
 }
@@ -191,8 +194,10 @@ std::string judge(const OpCase& c, Element want, const KernelStorage& got, size_
                        : c.result == DType::kF32 ? c.row.f32
                                                  : c.row.halves;
   const long double off = units_off(c.result, got.f[k], want.f);
-  const bool wrong_zero =
-      c.row.sign_of_zero && want.f == 0 && std::signbit(want.f) != std::signbit(got.f[k]);
+  const ir::Float8* byte = ir::float8_format(c.result);
+  const bool has_sign = byte == nullptr || !byte->is_unsigned_zero;
+  const bool wrong_zero = c.row.sign_of_zero && has_sign && want.f == 0 &&
+                          std::signbit(want.f) != std::signbit(got.f[k]);
   if (off <= limit * 1.0000001L && !wrong_zero) return "";
   return "is " + text(c.result, is) + ", wanted " + text(c.result, want) +
          strf(" (%.4g units, allowed %g)", static_cast<double>(off), limit);
@@ -215,7 +220,9 @@ const std::vector<Row>& op_table() {
 }
 
 std::vector<DType> types_of(Types t) {
-  const std::vector<DType> floats = {DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+  const std::vector<DType> floats = {DType::kF8E4M3,     DType::kF8E4M3Fnuz, DType::kF8E5M2,
+                                     DType::kF8E5M2Fnuz, DType::kF16,        DType::kBF16,
+                                     DType::kF32,        DType::kF64};
   const std::vector<DType> ints = {DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,
                                    DType::kI32, DType::kU32, DType::kI64, DType::kU64};
   std::vector<DType> out;

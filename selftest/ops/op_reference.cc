@@ -128,12 +128,9 @@ uint64_t to_bits(DType t, Element a) {
       return std::bit_cast<uint64_t>(static_cast<double>(a.f));
     case DType::kF32:
       return std::bit_cast<uint32_t>(static_cast<float>(a.f));
-    case DType::kF16:
-      return ir::f32_to_f16_bits(static_cast<float>(a.f));
-    case DType::kBF16:
-      return ir::f32_to_bf16_bits(static_cast<float>(a.f));
     default:
-      return static_cast<uint64_t>(a.i);
+      return ir::is_narrow_float(t) ? ir::to_narrow_bits(t, static_cast<double>(a.f))
+                                    : static_cast<uint64_t>(a.i);
   }
 }
 
@@ -146,11 +143,9 @@ Element reference_bitcast(DType from, DType to, Element a) {
       return of_float(std::bit_cast<double>(bits));
     case DType::kF32:
       return of_float(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-    case DType::kF16:
-      return of_float(ir::f16_bits_to_f32(static_cast<uint16_t>(bits)));
-    case DType::kBF16:
-      return of_float(ir::bf16_bits_to_f32(static_cast<uint16_t>(bits)));
     default:
+      if (ir::is_narrow_float(to))
+        return of_float(ir::from_narrow_bits(to, static_cast<uint16_t>(bits)));
       return {0, ir::wrap_to(to, static_cast<int64_t>(bits))};
   }
 }
@@ -159,10 +154,11 @@ long double units_off(DType t, double got, long double exact) {
   if (std::isnan(exact)) return std::isnan(got) ? 0 : INFINITY;
   if (std::isnan(got)) return INFINITY;
   const Real largest = fuzz::largest_of(t);
+  if (ir::item_bits(t) == 8) exact = std::clamp(exact, -largest, largest);  // they saturate
   if (std::isinf(exact)) return static_cast<Real>(got) == exact ? 0 : INFINITY;
   int exponent = 0;
   std::frexp(exact, &exponent);
-  const int bits = t == DType::kF64 ? 53 : t == DType::kF32 ? 24 : t == DType::kF16 ? 11 : 8;
+  const int bits = -std::ilogb(fuzz::unit_of(t));
   const Real smallest = 2 * fuzz::tiny_of(t);
   const Real unit =
       exact == 0 ? smallest : std::max(std::ldexp(Real{1}, exponent - bits), smallest);

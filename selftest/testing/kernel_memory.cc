@@ -31,11 +31,12 @@ void write_element(const KernelStorage& s, size_t n, std::byte* at) {
       return put(at, static_cast<float>(s.f[n]));
     case DType::kF64:
       return put(at, s.f[n]);
-    case DType::kF16:
-      return put(at, ir::f32_to_f16_bits(static_cast<float>(s.f[n])));
-    case DType::kBF16:
-      return put(at, ir::f32_to_bf16_bits(static_cast<float>(s.f[n])));
     default:
+      if (ir::is_narrow_float(s.dtype)) {
+        const uint16_t bits = ir::to_narrow_bits(s.dtype, s.f[n]);
+        std::memcpy(at, &bits, static_cast<size_t>(ir::item_size(s.dtype)));
+        return;
+      }
       std::memcpy(at, &s.i[n], static_cast<size_t>(ir::item_size(s.dtype)));
   }
 }
@@ -50,10 +51,14 @@ void read_element(KernelStorage& s, size_t n, const std::byte* at) {
       s.f[n] = get<double>(at);
       return;
     case DType::kF16:
-      s.f[n] = ir::f16_bits_to_f32(get<uint16_t>(at));
-      return;
     case DType::kBF16:
-      s.f[n] = ir::bf16_bits_to_f32(get<uint16_t>(at));
+      s.f[n] = ir::from_narrow_bits(s.dtype, get<uint16_t>(at));
+      return;
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2Fnuz:
+      s.f[n] = ir::from_narrow_bits(s.dtype, get<uint8_t>(at));
       return;
     case DType::kBool:
     case DType::kU8:

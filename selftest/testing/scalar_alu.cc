@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/ir/narrow_float.h"
+
 namespace modeld::testing {
 
 using ir::DType;
@@ -39,7 +41,11 @@ uint64_t bits_of(DType t, Scalar v) {
   std::memcpy(&b32, &single, 4);
   if (t == DType::kF64) return b64;
   if (t == DType::kF32) return b32;
-  return t == DType::kF16 ? ir::f32_to_f16_bits(single) : ir::f32_to_bf16_bits(single);
+  // A value of the type already: an infinity is itself, where narrowing would saturate.
+  const ir::Float8* byte = ir::float8_format(t);
+  if (byte != nullptr && byte->has_infinity && std::isinf(v.f))
+    return byte->max_bits + 1U + (std::signbit(v.f) ? 0x80U : 0U);
+  return ir::to_narrow_bits(t, v.f);
 }
 
 Scalar from_bits(DType t, uint64_t bits) {
@@ -53,12 +59,8 @@ Scalar from_bits(DType t, uint64_t bits) {
   std::memcpy(&single, &b32, 4);
   if (t == DType::kF64) std::memcpy(&v.f, &bits, 8);
   if (t == DType::kF32) v.f = static_cast<double>(single);
-  if (t == DType::kF16) v.f = static_cast<double>(ir::f16_bits_to_f32(static_cast<uint16_t>(bits)));
-  if (t == DType::kBF16) {
-    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-    std::memcpy(&single, &wide, 4);
-    v.f = static_cast<double>(single);
-  }
+  if (ir::is_narrow_float(t))
+    v.f = static_cast<double>(ir::from_narrow_bits(t, static_cast<uint16_t>(bits)));
   return v;
 }
 

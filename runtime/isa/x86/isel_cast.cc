@@ -22,7 +22,7 @@ const Node* Selector::scalar_cast(const Node* n) {
       return extended(to, ins(g_, to, "vmovd_r", {ins(g_, to, "vcvtps2ph.x", {x}, 0)}));
     return bad(n);
   }
-  if (from == DType::kBF16 || to == DType::kBF16) return bad(n);
+  if (ir::is_narrow_float(from) || ir::is_narrow_float(to)) return bad(n);
   if (is_wide_float(from) && is_wide_float(to))
     return ins(g_, to, to == DType::kF64 ? "vcvtss2sd" : "vcvtsd2ss", {x, x});
   if (is_wide_float(to)) {

@@ -12,8 +12,7 @@ uint64_t literal_bits(DType t, const Node* c) {
   if (t == DType::kF64) return std::bit_cast<uint64_t>(ir::num_value(c).value_or(0));
   if (ir::is_float(t)) {
     const auto f = static_cast<float>(ir::num_value(c).value_or(0));
-    if (t == DType::kF16) return ir::f32_to_f16_bits(f);
-    if (t == DType::kBF16) return ir::f32_to_bf16_bits(f);
+    if (ir::is_narrow_float(t)) return ir::to_narrow_bits(t, static_cast<double>(f));
     return std::bit_cast<uint32_t>(f);
   }
   if (t == DType::kBool) return ir::num_value(c).value_or(0) != 0 ? 1 : 0;
@@ -111,6 +110,10 @@ const Node* Selector::extended(DType t, const Node* value) {
     case DType::kI8:
       return ins(g_, t, "movsxb.l", {value});
     case DType::kU8:
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2Fnuz:
       return ins(g_, t, "movzxb.l", {value});
     case DType::kI16:
       return ins(g_, t, "movsxw.l", {value});

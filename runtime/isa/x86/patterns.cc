@@ -104,6 +104,10 @@ Access scalar_access(DType t) {
       return {"movsxb.l", "mov_st.b"};
     case DType::kBool:
     case DType::kU8:
+    case DType::kF8E4M3:
+    case DType::kF8E4M3Fnuz:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2Fnuz:
       return {"movzxb.l", "mov_st.b"};
     case DType::kI16:
       return {"movsxw.l", "mov_st.w"};
