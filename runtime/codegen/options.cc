@@ -67,6 +67,7 @@ RendererCaps gpu_caps(const hal::Target& target) {
   caps.has_exp2 = caps.has_log2 = true;
   // The amdgcn instruction takes turns, not radians, and loses small angles of large arguments.
   caps.has_sin = target.kind != "amd";
+  caps.tensor_cores = tensor_cores_of(target);
   return caps;
 }
 

@@ -74,6 +74,16 @@ N half_scale(KernelBuilder& b) {
                   {i});
 }
 
+N half_matmul(KernelBuilder& b) {
+  N i = b.loop(16), j = b.loop(16), r = b.reduce_loop(32);
+  N x = b.at(b.param(1, 16 * 32, DType::kF16), b.add(b.times(i, 32), r));
+  N y = b.at(b.param(2, 32 * 16, DType::kF16), b.add(b.times(r, 16), j));
+  N sum =
+      b.reduce(Op::kAdd, b.mul(ir::cast(b.g, x, DType::kF32), ir::cast(b.g, y, DType::kF32)), {r});
+  return b.kernel(b.param(0, 16 * 16, DType::kF16), b.add(b.times(i, 16), j),
+                  ir::cast(b.g, sum, DType::kF16), {i, j});
+}
+
 constexpr Kernel kKernels[] = {
     {"elementwise", elementwise}, {"matmul", matmul},   {"conv", conv},
     {"sigmoid", sigmoid},         {"row_sum", row_sum}, {"masked_pad", masked_pad},
@@ -134,6 +144,11 @@ TEST(KernelGolden, OpenClImages) {
 
 TEST(KernelGolden, Amd) {
   for (const Kernel& k : kKernels) compare("amd", k, options("amd:gfx1100"));
+}
+
+TEST(KernelGolden, AmdMatrixUnits) {
+  compare("amd", {"half_matmul_gfx1100", half_matmul}, options("amd:gfx1100"));
+  compare("amd", {"half_matmul_gfx1201", half_matmul}, options("amd:gfx1201"));
 }
 
 }  // namespace

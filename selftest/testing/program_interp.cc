@@ -8,6 +8,7 @@
 #include "runtime/ir/derived.h"
 
 #include "selftest/testing/scalar_alu.h"
+#include "selftest/testing/unit_layout.h"
 
 namespace modeld::testing {
 
@@ -21,6 +22,7 @@ constexpr int kNobody = -1;
 constexpr int kMany = -2;
 
 using Lanes = std::vector<Scalar>;
+using Matrix = std::map<std::pair<int64_t, int64_t>, Scalar>;  // by row and column
 
 // Who touched an element since the last barrier (local memory) or in this launch (global memory).
 struct Touch {
@@ -86,9 +88,16 @@ class Machine {
   Status run_group(int first_item);
   void make_memory();
   std::vector<Item> make_items(int first_item);
-  // Runs to the next barrier or the end; says which by the item's pc.
+  // Runs to the next barrier, matrix step or the end; says which by the item's pc.
   Status advance(Item& item);
   Status step(Item& item, const Node* n);
+  Status matrix_steps(std::vector<Item>& items, const Node* n);
+  Status matrix_step(std::span<Item> wave, const Node* n, const UnitLayout& unit);
+  Status gather(std::span<const Item> wave,
+                const Node* factor,
+                int64_t elements,
+                std::pair<int64_t, int64_t> (*place)(int64_t, int64_t),
+                Matrix& out) const;
   Status evaluate(Item& item, const Node* n, Lanes& out);
   Status alu(Item& item, const Node* n, Lanes& out);
   Result<Scalar> lane_of(const Item& item, const Node* n, size_t lane) const;
@@ -157,8 +166,8 @@ std::vector<Item> Machine::make_items(int first_item) {
 Status Machine::run_group(int first_item) {
   make_memory();
   std::vector<Item> items = make_items(first_item);
+  ++epoch_;
   while (true) {
-    ++epoch_;
     for (Item& item : items) RETURN_IF_ERROR(advance(item));
     for (const Item& item : items) {
       if (item.pc != items[0].pc) {
@@ -166,8 +175,67 @@ Status Machine::run_group(int first_item) {
       }
     }
     if (items[0].pc == linear_.size()) return {};
-    for (Item& item : items) ++item.pc;  // past the barrier
+    const Node* n = linear_[items[0].pc];
+    if (n->op == Op::kWmma) {
+      RETURN_IF_ERROR(matrix_steps(items, n));
+    } else {
+      ++epoch_;
+    }
+    for (Item& item : items) ++item.pc;
   }
+}
+
+// ---- matrix units: the items of a wave give and get the parts of one product ----
+
+Status Machine::matrix_steps(std::vector<Item>& items, const Node* n) {
+  const auto unit = unit_layout(n->as<ir::WmmaArg>().core);
+  if (!unit) return bad(n, "a matrix unit nobody described");
+  const auto lanes = static_cast<size_t>(unit->threads);
+  if (items.size() % lanes != 0) return bad(n, "a group that is not made of whole waves");
+  for (size_t first = 0; first < items.size(); first += lanes)
+    RETURN_IF_ERROR(matrix_step(std::span(items).subspan(first, lanes), n, *unit));
+  return {};
+}
+
+// Whoever holds a number must hold the same one: the unit may read it from either.
+Status Machine::gather(std::span<const Item> wave,
+                       const Node* factor,
+                       int64_t elements,
+                       std::pair<int64_t, int64_t> (*place)(int64_t, int64_t),
+                       Matrix& out) const {
+  for (size_t lane = 0; lane < wave.size(); ++lane) {
+    for (int64_t e = 0; e < elements; ++e) {
+      ASSIGN_OR_RETURN(const Scalar v, lane_of(wave[lane], factor, static_cast<size_t>(e)));
+      const auto [at, fresh] = out.emplace(place(static_cast<int64_t>(lane), e), v);
+      if (!fresh && (at->second.f != v.f || at->second.i != v.i))
+        return bad(factor, strf("lane %zu holds another number in element %lld", lane,
+                                static_cast<long long>(e)));
+    }
+  }
+  return {};
+}
+
+Status Machine::matrix_step(std::span<Item> wave, const Node* n, const UnitLayout& unit) {
+  Matrix a, b;
+  RETURN_IF_ERROR(gather(wave, n->src(0), unit.a_elements, unit.a, a));
+  RETURN_IF_ERROR(gather(wave, n->src(1), unit.b_elements, unit.b, b));
+  const int64_t results = unit.n * unit.m / unit.threads;
+  for (size_t lane = 0; lane < wave.size(); ++lane) {
+    Lanes& out = wave[lane].values[wave[lane].pc];
+    out.clear();
+    for (int64_t e = 0; e < results; ++e) {
+      ASSIGN_OR_RETURN(Scalar sum, lane_of(wave[lane], n->src(2), static_cast<size_t>(e)));
+      const auto [row, column] = unit.c(static_cast<int64_t>(lane), e);
+      for (int64_t k = 0; k < unit.k; ++k) {
+        const Scalar x = a.at({row, k}), y = b.at({k, column});
+        sum.f += x.f * y.f;
+        sum.i = ir::wrap_to(n->dtype, sum.i + x.i * y.i);
+      }
+      if (ir::is_float(n->dtype)) sum.f = ir::round_to(n->dtype, sum.f);
+      out.push_back(sum);
+    }
+  }
+  return {};
 }
 
 // ---- control ----
@@ -175,7 +243,7 @@ Status Machine::run_group(int first_item) {
 Status Machine::advance(Item& item) {
   while (item.pc < linear_.size()) {
     const Node* n = linear_[item.pc];
-    if (n->op == Op::kBarrier) return {};
+    if (n->op == Op::kBarrier || n->op == Op::kWmma) return {};
     if (n->op == Op::kRange) {
       item.values[item.pc] = {Scalar{}};
       if (at(item, n->src(0))[0].i <= 0) return bad(n, "a loop that never runs");

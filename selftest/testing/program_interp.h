@@ -1,10 +1,10 @@
 // Executes lowered, ordered programs (what renderers print) as a device would: work groups, local
-// memory, barriers; or the cores of a CPU. The proof of lowering that needs no renderer. Every item
-// runs to the next barrier before any goes on, and what only works by luck is an error: local
-// memory read or overwritten by another item without a barrier between, a barrier that not all
-// items reach, a global element that two items write or one reads from another, an index outside
-// of its buffer, a read of local or private memory nobody wrote. Slow. Threading: one thread per
-// Graph.
+// memory, barriers, waves that share a matrix unit; or the cores of a CPU. The proof of lowering
+// that needs no renderer. Every item runs to the next barrier before any goes on, and what only
+// works by luck is an error: local memory read or overwritten by another item without a barrier
+// between, a barrier that not all items reach, a global element that two items write or one reads
+// from another, an index outside of its buffer, a read of local or private memory nobody wrote, a
+// lane that holds another number than its twin. Slow. Threading: one thread per Graph.
 #pragma once
 
 #include <cstdint>
