@@ -404,6 +404,7 @@ Verdict run_row(const Row& row, const std::string& defect, int64_t slack) {
     const testing::ScopedFakeTestPartResultReporter reporter(
         testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &failures);
     Scene scene(defect);
+    scene.slack = slack;
     out = RowRun(row, scene, slack).run();
   }
   for (int i = 0; i < failures.size(); ++i)

@@ -24,6 +24,8 @@ constexpr int64_t kTimeoutMs = 250;
 constexpr int64_t kDiedMs = 150;
 constexpr int64_t kRestartMs = 5000;
 constexpr int64_t kSilentMs = 1200;
+// For what is no figure of the contract.
+constexpr int64_t kPatienceMs = 20'000;
 
 void kill_worker(Scene& s) {
   s.signal_worker("road", SIGKILL);
@@ -42,7 +44,7 @@ void expect_cabin_untouched(Scene& s) {
 
 void kill_worker_three_times(Scene& s) {
   for (int i = 0; i < 3; ++i) {
-    s.require(s.tap().wait_for([&] { return s.rig().worker_pid("road") > 0; }, 5000),
+    s.require(s.tap().wait_for([&] { return s.rig().worker_pid("road") > 0; }, kPatienceMs),
               "no new worker");
     s.signal_worker("road", SIGKILL);
     s.pause_ms(50);
@@ -62,7 +64,8 @@ void wait_until_wedged(Scene& s) {
 
 // The worker of the only model, as soon as there is one: it loads for a while yet.
 int loading_worker(Scene& s) {
-  s.require(s.tap().wait_for([&] { return !s.rig().worker_pids().empty(); }, 5000), "no worker");
+  s.require(s.tap().wait_for([&] { return !s.rig().worker_pids().empty(); }, kPatienceMs),
+            "no worker");
   const auto workers = s.rig().worker_pids();
   return workers.empty() ? 0 : workers.front();
 }
@@ -70,6 +73,7 @@ int loading_worker(Scene& s) {
 void only_road(Scene& s) {
   s.options.bundles.erase("cabin");
   s.options.extra = "load_s = 2\n";
+  s.switches = "load_delay_ms=800";  // a load is seen and met though this process is held up
   s.records = false;
 }
 
@@ -99,7 +103,7 @@ void kill_supervisor(Scene& s) {
 void end_supervisor(Scene& s) {
   workers_before = s.rig().worker_pids();
   s.rig().daemon().signal(SIGTERM);
-  s.require(s.rig().daemon().wait(3000) == 0, "SIGTERM is not exit 0");
+  s.require(s.rig().daemon().wait(kPatienceMs) == 0, "SIGTERM is not exit 0");
 }
 
 void start_again(Scene& s) {
@@ -128,7 +132,7 @@ void user_missing(Scene& s) {
 }
 
 void expect_exit_78(Scene& s) {
-  s.require(s.rig().daemon().wait(3000) == 78, "it does not end with 78");
+  s.require(s.rig().daemon().wait(kPatienceMs) == 78, "it does not end with 78");
 }
 
 void bad_config(Scene& s) {

@@ -106,7 +106,7 @@ void Scene::require(bool holds, const std::string& what) {
 
 std::vector<GateEntry> Scene::stop_gate(const std::string& model) {
   gate_->signal(SIGINT);
-  require(gate_->wait(5000).has_value(), "modelctl gate does not stop");
+  require(gate_->wait(20'000).has_value(), "modelctl gate does not stop");
   const auto json = Json::parse(gate_->log_text());
   require(json.ok() && json->find("log") != nullptr, "modelctl gate gave no log");
   std::vector<GateEntry> out;
@@ -147,7 +147,7 @@ void Scene::check_gate_counts(const Json& gate) {
 uint64_t Scene::replay(const std::string& model) {
   if (!recorder_) return 0;
   recorder_->signal(SIGINT);
-  const auto code = recorder_->wait(5000);
+  const auto code = recorder_->wait(20'000);
   require(code == 0, "nothing recorded: " + std::string(trim(recorder_->log_text())));
   if (code != 0) return 0;
   const ProcResult r =

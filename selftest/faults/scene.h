@@ -63,6 +63,7 @@ class Scene {
   const std::string& noted() const { return note_; }
 
   // When the fault was there, if not at once.
+  int64_t slack = 1;  // multiplies a row's own bounds as well
   std::optional<int64_t> fault_ns;
 
   // After the row: what gate and recorder say. The gate's counts must be those of its log.
