@@ -37,8 +37,12 @@ void ModelPair::choose_speaker(int64_t now) {
   fallback_speaks_ = fallback_speaks;
   switched_ns_ = now;
   changed_ = true;
-  primary_.set_voice({.speaks = !fallback_speaks});
-  fallback_->set_voice({.speaks = fallback_speaks, .stands_in = true, .reason = out_reason_});
+  // No frame is told of twice: the slower of the two may still be at the one the other told last.
+  primary_.set_voice({.speaks = !fallback_speaks, .after_sof_ns = fallback_->told_sof_ns()});
+  fallback_->set_voice({.speaks = fallback_speaks,
+                        .stands_in = true,
+                        .reason = out_reason_,
+                        .after_sof_ns = primary_.told_sof_ns()});
   LOG_WARN("daemon", "%s: %s", name().c_str(),
            fallback_speaks ? "the fallback speaks" : "the primary speaks again");
 }
@@ -49,7 +53,10 @@ void ModelPair::note_reason() {
   if (reason == out_reason_ || (reason == Reason::kNone && !can_speak(primary_))) return;
   out_reason_ = reason;
   if (fallback_speaks_)
-    fallback_->set_voice({.speaks = true, .stands_in = true, .reason = out_reason_});
+    fallback_->set_voice({.speaks = true,
+                          .stands_in = true,
+                          .reason = out_reason_,
+                          .after_sof_ns = primary_.told_sof_ns()});
 }
 
 void ModelPair::refresh_status() {

@@ -95,6 +95,29 @@ TEST_F(ModelPairTest, TheFallbackTakesOverDegradedWithThePrimarysReason) {
   EXPECT_EQ(h.reason, Reason::kDeviceLost);
 }
 
+TEST_F(ModelPairTest, AFrameThatThePrimaryToldIsNotToldAgainByASlowerFallback) {
+  tick(1);
+  warm(primary_worker_);
+  warm(fallback_worker_);
+  tick(1);
+  run_frame();
+  camera_->publish(now_);
+  FrameSet set;
+  ASSERT_TRUE(pair_->sync().match(camera_->client(), set, now_));
+  pair_->hand_over(std::move(set), feed(), now_);
+  primary_worker_.reply(AnswerStatus::kAccepted);
+  tick(5);
+  primary_worker_.exit("worker ended by signal 11");
+  tick(5);
+  ASSERT_TRUE(pair_->fallback_speaks());
+  fallback_worker_.reply(AnswerStatus::kAccepted);
+  tick(5);
+  for (const auto& told : fallback_topic_.sent) EXPECT_FALSE(told.header.valid);
+  run_frame();
+  ASSERT_FALSE(fallback_topic_.sent.empty());
+  EXPECT_TRUE(fallback_topic_.sent.back().header.valid);
+}
+
 TEST_F(ModelPairTest, ThePrimarysReasonStaysWhileItComesBack) {
   tick(1);
   warm(primary_worker_);

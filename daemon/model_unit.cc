@@ -182,6 +182,7 @@ void ModelUnit::on_accepted(int64_t now) {
   const int64_t oldest_ns = kFrameOldNs + config_.timeout_ms * kNsPerMs;
   if (valid && now - report_.timings.sof_ns > oldest_ns)
     return send(report_, false, now, {}, kFrameQuietNs);
+  if (valid && report_.timings.sof_ns <= voice_.after_sof_ns) return;
   if (valid) last_valid_ns_ = now;
   if (valid && now - status_.since_ns > kGoodForNs) back_off_ns_ = kFirstBackOffNs;
   send(report_, valid, now, link_.raw(), kFrameQuietNs);
@@ -526,6 +527,7 @@ void ModelUnit::send(
     h.state = ModelState::kDegraded;
     h.reason = voice_.reason;
   }
+  if (valid) told_sof_ns_ = report.timings.sof_ns;
   ++(valid ? counts_.valid_sent : counts_.invalid_sent);
   (void)!topic_.publish(report, raw).ok();  // a full queue costs the message, nothing else
 }

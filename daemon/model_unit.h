@@ -63,6 +63,7 @@ struct Voice {
   bool speaks = true;
   bool stands_in = false;  // as the fallback of a primary that is out for `reason`
   Reason reason = Reason::kNone;
+  int64_t after_sof_ns = 0;  // the other unit told of the frames up to the one that began then
 };
 
 class ModelUnit {
@@ -106,6 +107,8 @@ class ModelUnit {
   // True once per transition: the state topic must go out now.
   bool take_changed() { return std::exchange(changed_, false); }
   int64_t last_valid_ns() const { return last_valid_ns_; }
+  // When the frame began that the last valid message told of.
+  int64_t told_sof_ns() const { return told_sof_ns_; }
   // Of the last accepted run; latency_ns to the return of its send.
   const ipc::Timings& last_timings() const { return last_timings_; }
   float frame_drop_percent() const { return report_.frame_drop_percent; }
@@ -189,6 +192,7 @@ class ModelUnit {
   int64_t restart_at_ns_ = 0;
   int64_t back_off_ns_ = kFirstBackOffNs;
   int64_t last_valid_ns_ = 0;
+  int64_t told_sof_ns_ = 0;
   ipc::Timings last_timings_;
   UnitCounts counts_;
   RealtimeMissing realtime_missing_;
