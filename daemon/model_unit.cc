@@ -182,6 +182,7 @@ void ModelUnit::on_accepted(int64_t now) {
   const int64_t oldest_ns = kFrameOldNs + config_.timeout_ms * kNsPerMs;
   if (valid && now - report_.timings.sof_ns > oldest_ns)
     return send(report_, false, now, {}, kFrameQuietNs);
+  // The other unit told of this frame.
   if (valid && report_.timings.sof_ns <= voice_.after_sof_ns) return;
   if (valid) last_valid_ns_ = now;
   if (valid && now - status_.since_ns > kGoodForNs) back_off_ns_ = kFirstBackOffNs;
