@@ -1,8 +1,13 @@
 // What the running daemon tells of itself: counters, the trace of the last seconds, the record of a
 // failure, the journal.
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
+
+#include "hal/base/unique_fd.h"
 
 #include "ipc/text_server.h"
 
@@ -86,6 +91,31 @@ TEST(Metrics, FileSocketAndClientTellTheSameAndNeverFall) {
   EXPECT_GT(accepted(after, "road"), accepted(before, "road"));
   const ProcResult json = rig.ctl({"metrics", "--json"});
   EXPECT_EQ(json.exit_code, 0) << json.err;
+}
+
+// A pipe in place of the file's next text stands for a disk that does not answer.
+TEST(Metrics, ADiskThatDoesNotAnswerStopsNoFrame) {
+  RigOptions options = tiny_pair();
+  std::string pipe;
+  options.before_daemon = [&](const Rig& rig) {
+    pipe = join_path(rig.dir(), "metrics.prom.new");
+    EXPECT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  };
+  Rig rig(options);
+  expect_valid_outputs(rig, 60);  // three seconds: three texts came to be written
+  EXPECT_FALSE(file_exists(join_path(rig.dir(), "metrics.prom")));
+  const auto text = ipc::read_text_socket(rig.dir(), ipc::kMetricsSocket, Deadline::in_ms(kLoadMs));
+  ASSERT_TRUE(text.ok()) << text.error().what;
+  const Families f = parse_metrics(*text);
+  const auto outcomes = f.find("modeld_metrics_file_total");
+  ASSERT_NE(outcomes, f.end());
+  EXPECT_EQ(outcomes->second.samples.at("modeld_metrics_file_total{outcome=written}"), 0);
+  EXPECT_GE(outcomes->second.samples.at("modeld_metrics_file_total{outcome=dropped}"), 1);
+  // The disk is back: its writer ends, and so can the daemon.
+  const UniqueFd disk(open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  EXPECT_TRUE(disk.is_open());
+  EXPECT_TRUE(rig.tap().wait_for([&] { return file_exists(join_path(rig.dir(), "metrics.prom")); },
+                                 kLoadMs));
 }
 
 // ---- trace ----
