@@ -27,11 +27,13 @@ using testing::OpenClLab;
 std::unique_ptr<Bundle> build(const std::string& onnx,
                               const std::string& target,
                               const std::string& role,
-                              const std::string& name) {
+                              const std::string& name,
+                              const std::string& shape = {}) {
   const std::string path = join_path(scratch_dir(), name + ".bundle");
-  const ProcResult r =
-      run({program("modelc"), "build", onnx, "--target", target, "--role", role, "-o", path}, {},
-          600'000);
+  std::vector<std::string> command = {program("modelc"), "build", onnx, "--target", target,
+                                      "--role",          role,    "-o", path};
+  if (!shape.empty()) command.insert(command.end(), {"--shape", shape});
+  const ProcResult r = run(command, {}, 600'000);
   EXPECT_EQ(r.exit_code, 0) << r.err;
   auto opened = Bundle::open(path);
   EXPECT_TRUE(opened.ok()) << opened.error().what;
@@ -146,10 +148,11 @@ void expect_golden(const Bundle& b,
 // Builds for `cl`, builds all kernels as one program, runs entry run and compares every output.
 void runs_through_opencl(const std::string& onnx,
                          const std::string& role,
-                         const std::string& name) {
+                         const std::string& name,
+                         const std::string& shape = {}) {
   auto lab = testing::open_opencl_lab();
   if (!lab.ok()) GTEST_SKIP() << lab.error().what;
-  const auto b = build(onnx, "cl", role, name);
+  const auto b = build(onnx, "cl", role, name, shape);
   ASSERT_NE(b, nullptr);
   EXPECT_EQ(b->manifest().self_check, bundle::SelfCheck::kNone);
   const Status built = (*lab)->build(program_text(*b), render::kOpenClBuildOptions);
@@ -192,6 +195,18 @@ TEST(OpenClBundle, SqueezenetGivesItsGoldenOutputs) {
   runs_through_opencl(onnx, "generic", "cl-squeezenet");
 }
 
+TEST(OpenClBundle, PpOcrGivesItsGoldenOutputs) {
+  const std::string onnx = shared_model("ppocr2_cls");
+  if (onnx.empty()) GTEST_SKIP() << "MODELD_SHARED has no ppocr2_cls";
+  runs_through_opencl(onnx, "generic", "cl-ppocr", "x=1x3x48x192");
+}
+
+TEST(OpenClBundle, APolicyInHalvesGivesItsGoldenOutputs) {
+  const std::string onnx = shared_model("policy_standin_f16");
+  if (onnx.empty()) GTEST_SKIP() << "MODELD_SHARED has no policy_standin_f16";
+  runs_through_opencl(onnx, "generic", "cl-policy");
+}
+
 TEST(OpenClBundle, SameModelGivesTheSameBytes) {
   const auto first = build(tiny_onnx("cabin"), "cl", "cabin", "cl-first");
   const auto second = build(tiny_onnx("cabin"), "cl", "cabin", "cl-second");
@@ -225,6 +240,22 @@ TEST(AmdBundle, SqueezenetCompiles) {
   const std::string onnx = shared_model("squeezenet_random");
   if (onnx.empty()) GTEST_SKIP() << "MODELD_SHARED has no squeezenet_random";
   holds_code_objects(onnx, "generic", "gfx1100");
+}
+
+// Products of halves go to the matrix units of both generations, and the code objects are there.
+TEST(AmdBundle, HalvesUseTheMatrixUnits) {
+  const std::string onnx = join_path(scratch_dir(), "road-small-f16.onnx");
+  ASSERT_EQ(
+      modelc({"reference", "road", "--size", "small", "--dtype", "f16", "-o", onnx}).exit_code, 0);
+  for (const std::string arch : {"gfx1100", "gfx1201"}) {
+    holds_code_objects(onnx, "road", arch);
+    const auto b = Bundle::open(join_path(scratch_dir(), "amd-road" + arch + ".bundle"));
+    ASSERT_TRUE(b.ok()) << b.error().what;
+    size_t units = 0;
+    for (const exec::ProgramRow& p : (*b)->manifest().plan.programs)
+      units += p.applied_opts.starts_with("[TC(") ? 1 : 0;
+    EXPECT_GT(units, 0U) << arch;
+  }
 }
 
 TEST(GpuTargets, HaveOneRendererEach) {
