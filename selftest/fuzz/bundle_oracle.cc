@@ -152,7 +152,8 @@ class Walk {
   }
 
   void tensor(const exec::TensorInfo& t) {
-    static constexpr uint64_t kItem[] = {0, 0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 0, 2, 2, 4, 8};
+    static constexpr uint64_t kItem[] = {0, 0, 1, 1, 1, 2, 2, 4, 4, 8,
+                                         8, 0, 2, 2, 4, 8, 1, 1, 1, 1};
     const auto type = static_cast<size_t>(t.dtype);
     must(type < std::size(kItem) && kItem[type] != 0, "tensor type");
     if (!bad_.empty()) return;
