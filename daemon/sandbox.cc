@@ -136,7 +136,7 @@ constexpr int kFrameCalls[] = {
     // Looked at, never opened: the C library's time zone does so with every line of the log.
     SCMP_SYS(newfstatat), SCMP_SYS(stat),
     // Memory. New code has rules of its own.
-    SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise),
+    SCMP_SYS(brk), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(mincore),
     // Threads and waiting.
     SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(membarrier),
     SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(getcpu), SCMP_SYS(nanosleep),

@@ -27,6 +27,7 @@
 #include <thread>
 
 #include "hal/base/fs.h"
+#include "hal/base/mapping.h"
 #include "hal/base/status.h"
 
 #include "daemon/test_child.h"
@@ -335,6 +336,38 @@ TEST(Sandbox, ALockedWorkerStillRunsFrames) {
   });
   EXPECT_EQ(r.text, "mapped\nallocated\nrang\nsent\nthread\n");
   EXPECT_EQ(r.signal, SIGABRT) << "exit " << r.exit_code;
+}
+
+// The camera's buffers come when the worker is locked: their pages are entered then, not one by one
+// while frames run.
+TEST(Sandbox, ALockedWorkerEntersTheCamerasPagesAtOnce) {
+  constexpr uint64_t kPages = 256;
+  const ChildReport r = in_child([](const ChildSay& say) {
+    auto memory = create_memfd("frame", kPages * kPageBytes);
+    if (!memory.ok()) return;
+    auto camera = Mapping::map_fd(memory->get(), 0, kPages * kPageBytes, MapMode::kReadWrite);
+    if (!camera.ok()) return;
+    std::memset(camera->data(), 1, camera->size());
+    if (const Status s = lock_worker_calls(false); !s.ok()) return say(s.error().what);
+    const auto frame = Mapping::map_fd(memory->get(), 0, kPages * kPageBytes, MapMode::kRead);
+    if (!frame.ok()) return say(frame.error().what);
+    frame->populate_resident();
+    const auto faults = [] {
+      rusage now{};
+      getrusage(RUSAGE_SELF, &now);
+      return now.ru_minflt;
+    };
+    const int64_t before = faults();
+    uint64_t sum = 0;
+    for (uint64_t page = 0; page < kPages; ++page)
+      sum += static_cast<uint64_t>(frame->bytes()[page * kPageBytes]);
+    // Fault-around would bring 16 pages a time.
+    const int64_t during = faults() - before;
+    say(sum == kPages && during < static_cast<int64_t>(kPages / 64)
+            ? "no faults"
+            : strf("%lld", static_cast<long long>(during)));
+  });
+  EXPECT_EQ(r.text, "no faults\n");
 }
 
 TEST(Sandbox, ThreadsThatRanBeforeAreLockedToo) {
