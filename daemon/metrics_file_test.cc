@@ -61,7 +61,7 @@ TEST_F(MetricsFileTest, AReaderNeverSeesParts) {
   const std::string texts[] = {std::string(100'000, 'a'), std::string(200'000, 'b')};
   MetricsFile file(path(), kLimit);
   uint64_t seen[2] = {};
-  for (size_t i = 0; file.written() < 40 || std::min(seen[0], seen[1]) == 0; ++i) {
+  while (file.written() < 40 || std::min(seen[0], seen[1]) == 0) {
     file.offer(texts[file.written() % 2]);
     if (!file_exists(path())) continue;
     const std::string text = content();
