@@ -129,7 +129,7 @@ Result<ModelConfig> read_model(const toml::table& t,
   r.text("fallback_bundle", m.fallback_bundle);
   r.text("fallback_device", m.fallback_device);
   r.one_of("prepare", m.prepare, {"missing", "never"});
-  if (m.device.find(":sim") != std::string::npos) m.timeout_ms = kSimTimeoutMs;
+  if (is_slow_simulator(m.device)) m.timeout_ms = kSimTimeoutMs;
   r.integer("late_ms", m.late_ms, 1, 60000);
   r.integer("timeout_ms", m.timeout_ms, 1, 600000);
   r.integer("load_s", m.load_s, 1, 3600);
@@ -210,6 +210,10 @@ Result<Config> read_root(const toml::table& root, const std::string& file) {
 }
 
 }  // namespace
+
+bool is_slow_simulator(const std::string& device) {
+  return device.find(":sim") != std::string::npos;
+}
 
 Result<Config> parse_config(const std::string& text, const std::string& name) {
   try {

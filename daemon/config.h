@@ -13,6 +13,9 @@ namespace modeld::daemon {
 
 inline constexpr int64_t kSimTimeoutMs = 60'000;  // simulated devices are slow by nature
 
+// Whether a device URI names a simulator that takes its time.
+bool is_slow_simulator(const std::string& device);
+
 struct ModelConfig {
   std::string name;    // "road" or "cabin"
   std::string bundle;  // a file, or a directory with a.bundle, b.bundle and active

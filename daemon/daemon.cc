@@ -49,6 +49,9 @@ ModelConfig fallback_of(const ModelConfig& m) {
   f.bundle = m.fallback_bundle;
   f.device = m.fallback_device;
   f.priority = std::max<int64_t>(m.priority - 1, 0);  // it must not take time from the primary
+  // A limit that was meant for a device of the other kind.
+  if (is_slow_simulator(f.device) != is_slow_simulator(m.device))
+    f.timeout_ms = is_slow_simulator(f.device) ? kSimTimeoutMs : ModelConfig().timeout_ms;
   return f;
 }
 
@@ -135,7 +138,11 @@ struct Daemon::Parts {
   Status build();
   std::string worker_privilege() const;
   Status build_models();
-  Result<ServedUnit> build_unit(const ModelConfig& m, WorkerSetup setup, ipc::Publisher& publisher);
+  // `unit` names it in the runtime directory: road, road-fallback.
+  Result<ServedUnit> build_unit(const std::string& unit,
+                                const ModelConfig& m,
+                                WorkerSetup setup,
+                                ipc::Publisher& publisher);
 };
 
 Status Daemon::Parts::build() {
@@ -143,10 +150,14 @@ Status Daemon::Parts::build() {
   exe.reset(open("/proc/self/exe", O_PATH | O_CLOEXEC));
   if (!exe.is_open()) return fail_errno(Errc::kIo, "modeld: /proc/self/exe", errno);
   dir = ipc::runtime_dir("", config.runtime_dir);
+  const bool is_new = !file_exists(dir);
   RETURN_IF_ERROR(ipc::make_runtime_dir(dir));
-  ASSIGN_OR_RETURN(lock, lock_instance(dir, "modeld"));
   // Not an error of the start: consumers are told first.
-  if (Status s = give_up_rights(config.user); !s.ok()) privilege = s.error().what;
+  Status rights = is_new ? give_to_user(config.user, dir) : Status();
+  if (rights.ok()) rights = give_up_rights(config.user);
+  if (!rights.ok()) privilege = rights.error().what;
+  // By the user itself: it must be able to open the file the next time.
+  ASSIGN_OR_RETURN(lock, lock_instance(dir, "modeld"));
   const bool absolute = config.camera_socket.rfind('/', 0) == 0;
   camera = std::make_unique<ipc::FrameClient>(absolute ? config.camera_socket
                                                        : join_path(dir, config.camera_socket));
@@ -177,12 +188,13 @@ std::string Daemon::Parts::worker_privilege() const {
   return "";
 }
 
-Result<ServedUnit> Daemon::Parts::build_unit(const ModelConfig& m,
+Result<ServedUnit> Daemon::Parts::build_unit(const std::string& unit,
+                                             const ModelConfig& m,
                                              WorkerSetup setup,
                                              ipc::Publisher& publisher) {
   ServedUnit u;
   ASSIGN_OR_RETURN(u.topic, make_output_topic(m.name, publisher, config.publish_raw));
-  ASSIGN_OR_RETURN(u.worker, WorkerProcess::create(exe.get()));
+  ASSIGN_OR_RETURN(u.worker, WorkerProcess::create(exe.get(), join_path(dir, unit)));
   u.unit = std::make_unique<ModelUnit>(m, std::move(setup), *u.worker, *u.topic);
   u.unit->set_tell(tell_journal);
   u.unit->set_flight(flight.get());
@@ -200,11 +212,12 @@ Status Daemon::Parts::build_models() {
         served.sender,
         ipc::bind_topic(zmq, dir, m.name == "road" ? ipc::Topic::kRoad : ipc::Topic::kCabin));
     served.publisher = std::make_unique<ipc::Publisher>(*served.sender);
-    ASSIGN_OR_RETURN(served.primary, build_unit(m, setup_of(config, m), *served.publisher));
+    ASSIGN_OR_RETURN(served.primary, build_unit(m.name, m, setup_of(config, m), *served.publisher));
     if (!m.fallback_bundle.empty()) {
       const ModelConfig f = fallback_of(m);
       ASSIGN_OR_RETURN(served.fallback,
-                       build_unit(f, setup_of(config, f, kFallbackNice), *served.publisher));
+                       build_unit(m.name + "-fallback", f, setup_of(config, f, kFallbackNice),
+                                  *served.publisher));
     }
     served.pair = std::make_unique<ModelPair>(*served.primary.unit, served.fallback.unit.get());
     models.push_back(std::move(served));
@@ -260,12 +273,55 @@ int Daemon::leave_for_privilege(const std::string& text) {
 
 namespace {
 
-void reload_units(Served& m, const Config& config, const ModelConfig& model, bool restart) {
+// What concerns the primary alone.
+ModelConfig primary_of(ModelConfig m) {
+  m.fallback_bundle.clear();
+  m.fallback_device.clear();
+  return m;
+}
+
+// Whoever is not concerned by what changed keeps running; `old` null: not known any more.
+void reload_units(Served& m,
+                  const Config& config,
+                  const ModelConfig& model,
+                  const ModelConfig* old,
+                  bool restart_all) {
   const int64_t now = now_ns();
-  m.primary.unit->reload(setup_of(config, model), model, restart, now);
-  if (!m.fallback.unit) return;
+  const bool all = restart_all || old == nullptr;
+  m.primary.unit->reload(setup_of(config, model), model,
+                         all || primary_of(model) != primary_of(*old), now);
+  if (!m.fallback.unit || model.fallback_bundle.empty()) return;
   const ModelConfig f = fallback_of(model);
-  m.fallback.unit->reload(setup_of(config, f, kFallbackNice), f, restart, now);
+  m.fallback.unit->reload(setup_of(config, f, kFallbackNice), f, all || f != fallback_of(*old),
+                          now);
+}
+
+const ModelConfig* model_of(const Config& c, const std::string& name) {
+  const auto at = std::find_if(c.models.begin(), c.models.end(),
+                               [&](const ModelConfig& m) { return m.name == name; });
+  return at == c.models.end() ? nullptr : &*at;
+}
+
+// The keys that differ and that a running daemon cannot follow; "" when there are none.
+std::string needs_restart(const Config& old, const Config& fresh) {
+  std::string keys;
+  const auto note = [&](bool differs, const std::string& key) {
+    if (differs) keys += (keys.empty() ? "" : ", ") + key;
+  };
+  note(old.runtime_dir != fresh.runtime_dir, "runtime_dir");
+  note(old.user != fresh.user, "user");
+  note(old.camera_socket != fresh.camera_socket, "camera.socket");
+  note(old.publish_raw != fresh.publish_raw, "publish.raw");
+  note(old.flight_dir != fresh.flight_dir || old.flight_limit_mb != fresh.flight_limit_mb ||
+           old.flight_runs != fresh.flight_runs,
+       "flight");
+  for (const ModelConfig& m : fresh.models) {
+    const ModelConfig* before = model_of(old, m.name);
+    note(before == nullptr, "model." + m.name);
+    note(before != nullptr && before->fallback_bundle.empty() != m.fallback_bundle.empty(),
+         "model." + m.name + ".fallback_bundle");
+  }
+  return keys;
 }
 
 }  // namespace
@@ -278,22 +334,23 @@ void Daemon::reload() {
     return;
   }
   for (Served& m : parts_->models) {
-    const auto at = std::find_if(fresh->models.begin(), fresh->models.end(),
-                                 [&](const ModelConfig& c) { return c.name == m.pair->name(); });
-    if (at == fresh->models.end()) {
+    const ModelConfig* at = model_of(*fresh, m.pair->name());
+    if (at == nullptr) {
       LOG_WARN("daemon", "reload: model.%s is gone from the file; it keeps running until a restart",
                m.pair->name().c_str());
       continue;
     }
-    const auto old = std::find_if(parts_->config.models.begin(), parts_->config.models.end(),
-                                  [&](const ModelConfig& c) { return c.name == at->name; });
     const bool trust_changed = fresh->keys_dir != parts_->config.keys_dir ||
                                fresh->require_signature != parts_->config.require_signature;
-    reload_units(m, *fresh, *at, *at != *old || trust_changed);
+    reload_units(m, *fresh, *at, model_of(parts_->config, at->name), trust_changed);
   }
-  const std::string path = parts_->config.path;
+  const std::string late = needs_restart(parts_->config, *fresh);
+  if (!late.empty())
+    LOG_WARN("daemon", "reload: changed, but only the next start will heed it: %s", late.c_str());
   parts_->config = std::move(*fresh);
-  LOG_INFO("daemon", "reloaded %s", path.c_str());
+  // Workers may have been given another priority: the supervisor stays above them.
+  enter_realtime(parts_->config);
+  LOG_INFO("daemon", "reloaded %s", parts_->config.path.c_str());
 }
 
 }  // namespace modeld::daemon

@@ -67,10 +67,14 @@ Status FrameLoop::step() {
 }
 
 void FrameLoop::receive_camera(int64_t now) {
-  if (Status s = parts_.camera.poll(); !s.ok())
-    LOG_WARN("daemon", "camera: %s; trying again", s.error().what.c_str());
+  // Tried again many times a second: the same trouble is told once.
+  if (Status s = parts_.camera.poll(); !s.ok() && s.error().what != camera_trouble_) {
+    camera_trouble_ = s.error().what;
+    LOG_WARN("daemon", "camera: %s; trying again", camera_trouble_.c_str());
+  }
   if (parts_.camera.epoch() == camera_epoch_ || !parts_.camera.connected()) return;
   camera_epoch_ = parts_.camera.epoch();
+  camera_trouble_.clear();
   CameraBuffers buffers;
   buffers.epoch = camera_epoch_;
   std::vector<int> fds;

@@ -73,6 +73,7 @@ class FrameLoop final {
   ipc::VehicleMessage vehicle_scratch_;
   bool vehicle_seen_ = false;
   uint64_t camera_epoch_ = 0;
+  std::string camera_trouble_;  // as last told
   int64_t next_state_ns_ = 0;
   int64_t next_metrics_ns_ = 0;
   FrameSet matched_;

@@ -15,6 +15,8 @@ namespace modeld::daemon {
 namespace {
 
 constexpr size_t kTextSize = 128 * 1024;
+// After the role's name: what concerns its fallback alone.
+constexpr const char* kFallback = "-fallback";
 
 struct CounterRow {
   const char* name;
@@ -116,7 +118,7 @@ Health::Health(ipc::Sender& sender,
   add_realtime("supervisor");
   for (ModelPair* u : units) {
     add_realtime(u->name());
-    if (u->fallback() != nullptr) add_realtime(u->name() + "-fallback");
+    if (u->fallback() != nullptr) add_realtime(u->name() + kFallback);
   }
 }
 
@@ -137,9 +139,14 @@ void Health::observe(int64_t busy_ns) {
   ++step_count_;
   steps_.add(busy_ns);
   for (Row& r : rows_) {
-    const uint64_t n = r.unit->status().frames_accepted;
-    if (n == r.seen) continue;
-    r.seen = n;
+    const std::array<const ModelUnit*, 2> units = {&r.unit->primary(), r.unit->fallback()};
+    bool is_new = false;
+    for (size_t i = 0; i < units.size(); ++i) {
+      if (units[i] == nullptr) continue;
+      const uint64_t n = units[i]->status().frames_accepted;
+      if (n != std::exchange(r.seen[i], n)) is_new |= (i == 1) == r.unit->fallback_speaks();
+    }
+    if (!is_new) continue;
     const ipc::Timings& t = r.unit->last_timings();
     for (size_t i = 0; i < kPartCount; ++i) {
       const int64_t ns = std::max<int64_t>(kParts[i].of(t), 0);
@@ -238,8 +245,12 @@ void Health::write_flights(const FeedHealth& feed) {
 void Health::write_counters() {
   for (const CounterRow& c : kCounters) {
     text_.family(c.name, MetricType::kCounter, c.help);
-    for (const Row& r : rows_)
+    for (const Row& r : rows_) {
       text_.sample({{"model", r.unit->name()}}, static_cast<double>(r.unit->status().*c.field));
+      if (const ModelUnit* f = r.unit->fallback(); f != nullptr)
+        text_.sample({{"model", r.unit->name() + kFallback}},
+                     static_cast<double>(f->status().*c.field));
+    }
   }
 }
 
@@ -255,12 +266,14 @@ void Health::write_causes() {
   }
   text_.family("modeld_unavailable_total", MetricType::kCounter,
                "Entries into UNAVAILABLE, by reason.");
+  const auto entries = [&](const std::string& model, const ModelUnit& unit) {
+    for (size_t i = 1; i < ipc::kReasonCount; ++i)
+      text_.sample({{"model", model}, {"reason", ipc::reason_name(static_cast<Reason>(i))}},
+                   static_cast<double>(unit.counts().unavailable[i]));
+  };
   for (const Row& r : rows_) {
-    for (size_t i = 1; i < ipc::kReasonCount; ++i) {
-      const auto reason = static_cast<Reason>(i);
-      text_.sample({{"model", r.unit->name()}, {"reason", ipc::reason_name(reason)}},
-                   static_cast<double>(r.unit->primary().counts().unavailable[i]));
-    }
+    entries(r.unit->name(), r.unit->primary());
+    if (r.unit->fallback() != nullptr) entries(r.unit->name() + kFallback, *r.unit->fallback());
   }
   text_.family("modeld_messages_total", MetricType::kCounter,
                "Messages on the model's topic, heartbeats included.");
@@ -336,16 +349,20 @@ void Health::write_realtime() {
   for (const Row& r : rows_) {
     of(r.unit->name(), r.unit->primary().realtime_missing());
     if (r.unit->fallback() != nullptr)
-      of(r.unit->name() + "-fallback", r.unit->fallback()->realtime_missing());
+      of(r.unit->name() + kFallback, r.unit->fallback()->realtime_missing());
   }
 }
 
 void Health::write_memory() {
   text_.family("modeld_resident_bytes", MetricType::kGauge, "Resident memory of a process.");
   text_.sample({{"process", "supervisor"}}, resident_bytes(getpid()));
+  const auto of = [&](const std::string& process, int pid) {
+    if (pid > 0) text_.sample({{"process", process}}, resident_bytes(pid));
+  };
   for (const Row& r : rows_) {
-    const int pid = r.unit->primary().link().pid();
-    if (pid > 0) text_.sample({{"process", r.unit->name()}}, resident_bytes(pid));
+    of(r.unit->name(), r.unit->primary().link().pid());
+    if (r.unit->fallback() != nullptr)
+      of(r.unit->name() + kFallback, r.unit->fallback()->link().pid());
   }
 }
 

@@ -65,7 +65,7 @@ class Health {
     ModelPair* unit;
     std::array<Histogram, kPartCount> parts{};
     std::array<LatencyWindow, kPartCount> recent{};
-    uint64_t seen = 0;  // frames accepted when last looked at
+    std::array<uint64_t, 2> seen{};  // frames accepted by primary and fallback when last looked at
   };
   void fill();
   void add_realtime(const std::string& process);

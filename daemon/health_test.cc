@@ -132,6 +132,47 @@ TEST_F(HealthTest, CountersNeverFallThroughAFaultAndARestart) {
       2);
 }
 
+// A dashboard must not go blind when the fallback takes over.
+TEST_F(HealthTest, WhoeverSpeaksIsTimedAndTheFallbackHasCountersOfItsOwn) {
+  FakeWorker other_worker;
+  FakeTopic other_topic;
+  ModelUnit fallback(config_, WorkerSetup{}, other_worker, other_topic);
+  pair_ = std::make_unique<ModelPair>(*unit_, &fallback);
+  health_ = std::make_unique<Health>(sender_, "", std::vector<ModelPair*>{pair_.get()},
+                                     RealtimeMissing());
+  ASSERT_TRUE(pair_->set_buffers(camera_->buffers(), camera_->fds(), now_).ok());
+  tick(1);
+  other_worker.phase(WorkerEvent::Kind::kSelftest);
+  other_worker.phase(WorkerEvent::Kind::kHello);
+  tick(1);
+  const auto frame = [&](bool primary_answers) {
+    camera_->publish(now_);
+    FrameSet set;
+    ASSERT_TRUE(pair_->sync().match(camera_->client(), set, now_));
+    pair_->hand_over(std::move(set), {&vehicle_, true}, now_);
+    if (primary_answers) worker_.reply(AnswerStatus::kAccepted);
+    other_worker.reply(AnswerStatus::kAccepted);
+    tick(10);
+  };
+  frame(true);
+  Families f = read();
+  const std::string count = "modeld_latency_seconds_count{model=cabin}";
+  EXPECT_EQ(value(f, "modeld_latency_seconds", count), 1);
+  worker_.kill();
+  tick(10);
+  frame(false);
+  frame(false);
+  f = read();
+  EXPECT_EQ(value(f, "modeld_latency_seconds", count), 3);
+  EXPECT_EQ(value(f, "modeld_frames_accepted_total",
+                  "modeld_frames_accepted_total{model=cabin-fallback}"),
+            3);
+  EXPECT_EQ(value(f, "modeld_unavailable_total",
+                  "modeld_unavailable_total{model=cabin-fallback,reason=device_lost}"),
+            0);
+  EXPECT_GE(value(f, "modeld_resident_bytes", "modeld_resident_bytes{process=cabin-fallback}"), 0);
+}
+
 TEST_F(HealthTest, UnusableFramesAreCountedByCause) {
   run_frame();
   camera_->publish(now_ - 400 * kMs);

@@ -36,9 +36,10 @@ inline constexpr size_t kTextBytes = 256;
 // Fixed descriptor numbers in the worker, in this order from the first on.
 inline constexpr int kWorkerPageFd = 3;
 inline constexpr int kWorkerSocketFd = 4;
-inline constexpr int kWorkerJobFd = 5;      // eventfd, readable when a job is posted
-inline constexpr int kWorkerAnswerFd = 6;   // eventfd, written with every answer
-inline constexpr int kWorkerCaptureFd = 7;  // memory file for the tensors of a failed run
+inline constexpr int kWorkerJobFd = 5;         // eventfd, readable when a job is posted
+inline constexpr int kWorkerAnswerFd = 6;      // eventfd, written with every answer
+inline constexpr int kWorkerCaptureFd = 7;     // memory file for the tensors of a failed run
+inline constexpr int kWorkerDeviceLockFd = 8;  // held, never used (device_lock.h)
 
 struct JobFrame {
   uint32_t slot = 0;

@@ -5,6 +5,11 @@
 namespace modeld::daemon {
 namespace {
 
+// A frame that waits behind a busy primary for so long is about to be replaced by the next one.
+constexpr int64_t kHandOnNs = 75'000'000;
+
+constexpr const char* kInUse = "fallback in use: ";
+
 bool can_speak(const ModelUnit& u) {
   const ModelState s = u.status().state;
   return s == ModelState::kReady || s == ModelState::kDegraded;
@@ -14,7 +19,10 @@ bool can_speak(const ModelUnit& u) {
 
 ModelPair::ModelPair(ModelUnit& primary, ModelUnit* fallback)
     : primary_(primary), fallback_(fallback) {
-  if (fallback_ != nullptr) fallback_->set_voice({.speaks = false});
+  if (fallback_ != nullptr) {
+    fallback_->set_voice({.speaks = false});
+    fallback_->set_title(name() + " fallback");
+  }
   refresh_status();
 }
 
@@ -43,8 +51,12 @@ void ModelPair::choose_speaker(int64_t now) {
                         .stands_in = true,
                         .reason = out_reason_,
                         .after_sof_ns = primary_.told_sof_ns()});
-  LOG_WARN("daemon", "%s: %s", name().c_str(),
-           fallback_speaks ? "the fallback speaks" : "the primary speaks again");
+  // A primary that is READY again has told so itself.
+  if (!fallback_speaks && can_speak(primary_)) return;
+  if (!fallback_speaks) primary_.owe_heartbeats(now);
+  refresh_status();
+  if (!fallback_speaks) status_.text = "the fallback is out as well: " + status_.text;
+  primary_.tell_status(status_);
 }
 
 // The reason outlives the primary's way back through LOADING, SELFTEST and WARMING.
@@ -65,7 +77,7 @@ void ModelPair::refresh_status() {
   const ipc::ModelStatus& f = fallback_->status();
   status_.state = ModelState::kDegraded;
   status_.reason = out_reason_;
-  status_.text = "fallback in use: " + primary_.status().text;
+  status_.text.assign(kInUse).append(primary_.status().text);  // keeps its memory
   status_.since_ns = switched_ns_;
   status_.bundle_path = f.bundle_path;
   status_.bundle_id = f.bundle_id;
@@ -80,9 +92,10 @@ bool ModelPair::take_changed() {
 
 bool ModelPair::wants_frame(int64_t now, const Feed& feed) const {
   if (primary_.wants_frame(now, feed)) return true;
-  // A primary that is busy gets the next frame; the fallback takes this one only while the primary
-  // is out.
-  return fallback_ != nullptr && !can_speak(primary_) && fallback_->wants_frame(now, feed);
+  // A primary that is busy gets the next frame. The fallback takes this one only while the primary
+  // is out, or hangs: its own context must have no gap when it takes over.
+  const bool is_left = !can_speak(primary_) || primary_.in_flight_ns(now) > kHandOnNs;
+  return fallback_ != nullptr && is_left && fallback_->wants_frame(now, feed);
 }
 
 void ModelPair::hand_over(FrameSet&& frames, const Feed& feed, int64_t now) {

@@ -165,6 +165,78 @@ TEST_F(ModelPairTest, WithoutAReadyFallbackThePrimarysStateIsTheRoles) {
   EXPECT_FALSE(primary_topic_.sent.back().header.valid);
 }
 
+TEST_F(ModelPairTest, WhenTheFallbackGoesAsWellASecondOfHeartbeatsSaysSo) {
+  tick(1);
+  warm(primary_worker_);
+  warm(fallback_worker_);
+  tick(1);
+  run_frame();
+  primary_worker_.exit("worker ended by signal 11");
+  for (int i = 0; i < 500; ++i) {  // the primary's own heartbeats are long over
+    tick(5);
+    if (i % 10 == 0) run_frame();
+  }
+  ASSERT_TRUE(pair_->fallback_speaks());
+  fallback_worker_.exit("worker ended by signal 11");
+  tick(5);
+  ASSERT_FALSE(pair_->fallback_speaks());
+  EXPECT_NE(pair_->status().state, ModelState::kDegraded);
+  const size_t before = primary_topic_.sent.size();
+  for (int i = 0; i < 200; ++i) tick(5);
+  EXPECT_GE(primary_topic_.sent.size() - before, 17U);
+  EXPECT_FALSE(primary_topic_.sent.back().header.valid);
+}
+
+TEST_F(ModelPairTest, AHangingPrimaryDoesNotStarveTheFallback) {
+  tick(1);
+  warm(primary_worker_);
+  warm(fallback_worker_);
+  tick(1);
+  run_frame();
+  camera_->publish(now_);
+  FrameSet set;
+  ASSERT_TRUE(pair_->sync().match(camera_->client(), set, now_));
+  pair_->hand_over(std::move(set), feed(), now_);
+  fallback_worker_.reply(AnswerStatus::kAccepted);  // the primary does not answer
+  tick(60);
+  EXPECT_FALSE(pair_->wants_frame(now_, feed()));  // it may still come back for the next one
+  tick(20);
+  ASSERT_TRUE(pair_->wants_frame(now_, feed()));
+  camera_->publish(now_);
+  ASSERT_TRUE(pair_->sync().match(camera_->client(), set, now_));
+  pair_->hand_over(std::move(set), feed(), now_);
+  EXPECT_EQ(fallback_worker_.jobs.size(), 3U);
+  EXPECT_EQ(primary_worker_.jobs.size(), 2U);
+}
+
+// Every transition of the role is told once, with its reason; the fallback's own under its name.
+std::vector<std::string> told;
+
+TEST_F(ModelPairTest, TheRolesTransitionsAreToldWithTheirReason) {
+  told.clear();
+  for (ModelUnit* u : {primary_.get(), fallback_.get()})
+    u->set_tell([](const TransitionNote& n) { told.push_back(transition_line(n)); });
+  tick(1);
+  warm(primary_worker_);
+  warm(fallback_worker_);
+  tick(1);
+  run_frame();
+  const auto times = [](const std::string& begin) {
+    return std::count_if(told.begin(), told.end(),
+                         [&](const std::string& line) { return line.rfind(begin, 0) == 0; });
+  };
+  EXPECT_EQ(times("cabin: READY"), 1);
+  EXPECT_EQ(times("cabin fallback: READY"), 1);
+  primary_worker_.exit("worker ended by signal 11");
+  tick(5);
+  EXPECT_EQ(times("cabin: UNAVAILABLE(device_lost): worker ended by signal 11"), 1);
+  EXPECT_EQ(times("cabin: DEGRADED(device_lost): fallback in use: worker ended by signal 11"), 1);
+  fallback_worker_.exit("worker ended by signal 6");
+  tick(5);
+  EXPECT_EQ(times("cabin fallback: UNAVAILABLE(device_lost): worker ended by signal 6"), 1);
+  EXPECT_EQ(times("cabin: UNAVAILABLE(device_lost): the fallback is out as well"), 1);
+}
+
 TEST_F(ModelPairTest, BothRunEveryFrameAndItsSlotComesBack) {
   tick(1);
   warm(primary_worker_);

@@ -43,6 +43,15 @@ bool is_stale(const ipc::VehicleInputs& v, int64_t now) {
   return now - v.time_ns > kInputStaleNs || v.time_ns - now > kInputAheadNs;
 }
 
+// What is wrong with them, null: nothing.
+const char* vehicle_trouble(const Feed& feed, int64_t now) {
+  if (feed.vehicle == nullptr) return "no vehicle input yet";
+  if (is_stale(*feed.vehicle, now))
+    return feed.vehicle->time_ns > now ? "vehicle inputs are dated in the future"
+                                       : "no vehicle input for 0.5 s";
+  return feed.vehicle->calibration_known ? nullptr : "calibration unknown";
+}
+
 // Of no file: whatever is there differs from it.
 constexpr uint64_t kNoStamp = ~uint64_t{0};
 
@@ -63,6 +72,7 @@ ModelUnit::ModelUnit(const ModelConfig& config,
       topic_(topic),
       sync_(streams_of(config.name)) {
   status_.name = config.name;
+  title_ = config.name;
   status_.bundle_path = config.bundle;
   status_.device = config.device;
   status_.text = "starting";
@@ -117,11 +127,13 @@ void ModelUnit::on_hello(const WorkerHello& hello, int64_t now) {
 }
 
 void ModelUnit::on_exit(const std::string& text, int64_t now) {
-  kill_ns_ = 0;
+  const bool was_killed = std::exchange(kill_ns_, 0) != 0;
   restart_at_ns_ = now + back_off_ns_;
   back_off_ns_ = std::min(back_off_ns_ * 2, kLongestBackOffNs);
-  // The reason may be known already.
-  if (standing_.state != ModelState::kUnavailable)
+  // The reason may be known already: why it was killed, or what it said before it ended.
+  const bool is_known =
+      standing_.state == ModelState::kUnavailable && !worker_survives(standing_.reason);
+  if (!was_killed && !is_known)
     fault(is_loading() ? Reason::kLoadFailed : Reason::kDeviceLost, now, text);
   in_flight_ = false;
   for (ipc::FrameRef& f : frames_.frames) f.reset();
@@ -239,18 +251,28 @@ void ModelUnit::check_inputs(int64_t now, const Feed& feed) {
   if (!can_run(standing_.state) || !link_.is_alive() || kill_ns_ != 0 || warm_since_ns_ == 0)
     return;
   if (now - warm_since_ns_ < kInputGraceNs) return;
-  if (feed.vehicle == nullptr || is_stale(*feed.vehicle, now)) {
-    const char* text = feed.vehicle == nullptr       ? "no vehicle input yet"
-                       : feed.vehicle->time_ns > now ? "vehicle inputs are dated in the future"
-                                                     : "no vehicle input for 0.5 s";
-    if (standing_.state != ModelState::kUnavailable) fault(Reason::kInputStale, now, text);
-  } else if (!feed.vehicle->calibration_known) {
-    if (standing_.state != ModelState::kUnavailable)
-      fault(Reason::kInputStale, now, "calibration unknown");
-  } else if (!in_flight_ && now - last_frame_ns_ > kCameraFaultNs &&
-             standing_.state != ModelState::kUnavailable) {
-    fault(Reason::kCameraFault, now, no_frame_text(feed));
+  const bool is_out = standing_.state == ModelState::kUnavailable;
+  if (is_out && !is_input_fault(standing_.reason)) return;
+  if (const char* text = vehicle_trouble(feed, now); text != nullptr) {
+    // No frame is asked for meanwhile; how long none came counts from when one could be run.
+    last_frame_ns_ = now;
+    const bool camera_first = is_out && standing_.reason == Reason::kCameraFault;
+    if (!camera_first || camera_is_back(now, feed)) input_fault(Reason::kInputStale, now, text);
+  } else if (!in_flight_ && now - last_frame_ns_ > kCameraFaultNs) {
+    input_fault(Reason::kCameraFault, now, no_frame_text(feed));
   }
+}
+
+// While the model is out, what is told stays true: a cause that is gone makes room for the one that
+// is left.
+void ModelUnit::input_fault(Reason reason, int64_t now, const std::string& text) {
+  if (standing_ != Standing{ModelState::kUnavailable, reason}) return fault(reason, now, text);
+  if (status_.text != text) status_.text = text;
+}
+
+bool ModelUnit::camera_is_back(int64_t now, const Feed& feed) const {
+  return feed.camera_connected && has_streams() && knows_geometry() &&
+         camera_since_ns_ > status_.since_ns && now - camera_since_ns_ > kInputGraceNs;
 }
 
 std::string ModelUnit::no_frame_text(const Feed& feed) const {
@@ -286,24 +308,28 @@ void ModelUnit::start_worker(int64_t now) {
   if (auto s = link_.start(setup_); !s.ok()) {
     restart_at_ns_ = now + back_off_ns_;
     back_off_ns_ = std::min(back_off_ns_ * 2, kLongestBackOffNs);
-    return fault(Reason::kLoadFailed, now, s.error().what);
+    const bool is_held = s.error().code == Errc::kBusy;
+    return fault(is_held ? Reason::kDeviceLost : Reason::kLoadFailed, now, s.error().what);
   }
   apply(next(standing_, Event::kWorkerStarted), now, switched_text_ + "loading " + choice_.file);
 }
 
-// Of an a/b pair the other one gets its chance when the active one fails before it is warm.
+// Of an a/b pair the other one gets its chance when the active one fails before it is warm: by a
+// fault of its own, or by what its golden run does to its worker.
 bool ModelUnit::try_other_bundle(Reason reason, const std::string& text) {
-  if (!is_loading() || !is_permanent(reason) || choice_.active == '\0' || !choice_.has_other ||
-      other_tried_)
+  const bool broke_its_worker =
+      standing_.state == ModelState::kSelftest && reason == Reason::kLoadFailed;
+  if (!is_loading() || !(is_bundle_fault(reason) || broke_its_worker) || choice_.active == '\0' ||
+      !choice_.has_other || other_tried_)
     return false;
   other_tried_ = true;
   const char other = choice_.active == 'a' ? 'b' : 'a';
-  switched_text_ = strf("%c.bundle failed (%s: %s), using %c.bundle: ", choice_.active,
-                        ipc::reason_name(reason), text.c_str(), other);
   if (auto s = switch_active(config_.bundle, other); !s.ok()) {
     LOG_ERROR("daemon", "%s: %s", status_.name.c_str(), s.error().what.c_str());
     return false;
   }
+  switched_text_ = strf("%c.bundle failed (%s: %s), using %c.bundle: ", choice_.active,
+                        ipc::reason_name(reason), text.c_str(), other);
   LOG_WARN("daemon", "%s: %s", status_.name.c_str(), switched_text_.c_str());
   return true;
 }
@@ -372,10 +398,7 @@ void ModelUnit::apply(const Step& step, int64_t now, const std::string& text) {
     status_.context_filled = 0;
   }
   if ((step.actions & kStopWorker) != 0) end_worker(now);
-  if ((step.actions & kStartHeartbeats) != 0) {
-    heartbeats_until_ns_ = now + kHeartbeatsLastNs;
-    next_heartbeat_ns_ = now;
-  }
+  if ((step.actions & kStartHeartbeats) != 0) owe_heartbeats(now);
   if ((step.actions & kCountUnavailable) != 0) {
     ++status_.unavailable_entries;
     ++counts_.unavailable[static_cast<size_t>(step.to.reason)];
@@ -392,8 +415,16 @@ void ModelUnit::apply(const Step& step, int64_t now, const std::string& text) {
   settled_ = settled_ || !is_loading();
   changed_ = true;
   trace_instant(ipc::model_state_name(standing_.state), static_cast<int64_t>(standing_.reason));
-  tell_({status_.name, standing_.state, standing_.reason, report_.frame_id, status_.bundle_id,
-         status_.device, text});
+  tell_status(status_);
+}
+
+void ModelUnit::tell_status(const ipc::ModelStatus& s) const {
+  tell_({title_, s.state, s.reason, report_.frame_id, s.bundle_id, s.device, s.text});
+}
+
+void ModelUnit::owe_heartbeats(int64_t now) {
+  heartbeats_until_ns_ = now + kHeartbeatsLastNs;
+  next_heartbeat_ns_ = now;
 }
 
 // ---- frames ----
@@ -445,6 +476,7 @@ Status ModelUnit::set_buffers(const CameraBuffers& buffers, std::span<const int>
   const bool was_fed = std::exchange(buffers_sent_, false);
   const CameraBuffers before = std::exchange(buffers_, {buffers.epoch, {}});
   buffer_fds_.clear();
+  camera_since_ns_ = now;
   const auto wants = streams_of(config_.name);
   for (const StreamBuffers& s : buffers.streams) {
     if (!wants[static_cast<size_t>(s.info.stream)]) continue;
@@ -536,17 +568,19 @@ void ModelUnit::send(
 // ---- control ----
 
 void ModelUnit::reload(WorkerSetup setup, const ModelConfig& config, bool restart, int64_t now) {
+  const bool is_other_file = bundle_changed();
   setup_ = std::move(setup);
   config_ = config;
-  status_.bundle_path = config.bundle;
   file_stamp_ = kNoStamp;
   next_file_look_ns_ = 0;
   restart_at_ns_ = 0;
   back_off_ns_ = kFirstBackOffNs;
   other_tried_ = false;
   switched_text_.clear();
-  if (restart && link_.is_alive())
-    fault(Reason::kConfig, now, "the configuration changed, starting again");
+  if (!link_.is_alive()) return;
+  if (restart) fault(Reason::kConfig, now, "the configuration changed, starting again");
+  if (!restart && is_other_file)
+    fault(Reason::kConfig, now, "the bundle's file changed, starting again");
 }
 
 void ModelUnit::refuse(Reason reason, int64_t now, const std::string& text) {

@@ -99,6 +99,11 @@ class ModelUnit {
   WorkerLink& link() { return link_; }
   const WorkerLink& link() const { return link_; }
   const std::string& name() const { return status_.name; }
+  // What log and journal call it, when that is not its name.
+  void set_title(const std::string& title) { title_ = title; }
+  void tell_status(const ipc::ModelStatus& status) const;
+  // A second of valid=false from now on: nobody else speaks for the role any more.
+  void owe_heartbeats(int64_t now);
   // Left LOADING and SELFTEST at least once.
   bool has_settled() const { return settled_; }
   bool is_loading() const {
@@ -132,6 +137,8 @@ class ModelUnit {
   void count_late(int64_t now);
   void check_deadlines(int64_t now);
   void check_inputs(int64_t now, const Feed& feed);
+  void input_fault(Reason reason, int64_t now, const std::string& text);
+  bool camera_is_back(int64_t now, const Feed& feed) const;
   std::string no_frame_text(const Feed& feed) const;
   void restart_if_due(int64_t now);
   bool bundle_changed();
@@ -154,6 +161,7 @@ class ModelUnit {
   FrameSync sync_;
   Standing standing_;
   ipc::ModelStatus status_;
+  std::string title_;
   std::vector<bundle::GeometryRow> geometries_;
   bool changed_ = true;
   bool settled_ = false;
@@ -180,6 +188,7 @@ class ModelUnit {
   CameraBuffers buffers_;
   std::vector<int> buffer_fds_;
   bool buffers_sent_ = false;
+  int64_t camera_since_ns_ = 0;  // when they were announced
   bool refused_ = false;
 
   // Deadlines and counters.

@@ -504,6 +504,112 @@ TEST_F(ModelUnitTest, TheOtherBundleOfAPairGetsItsChance) {
   EXPECT_EQ(worker_.starts, 2);
 }
 
+// A folder of two bundles whose active one is b.
+class BundleFolderTest : public ModelUnitTest {
+ protected:
+  void SetUp() override {
+    ModelUnitTest::SetUp();
+    folder_ = dir_->path() + "/cabin";
+    ASSERT_TRUE(make_dirs(folder_).ok());
+    std::ofstream(folder_ + "/a.bundle") << "old";
+    std::ofstream(folder_ + "/b.bundle") << "new";
+    std::ofstream(folder_ + "/active") << "b\n";
+    config_.bundle = folder_;
+    unit_ = std::make_unique<ModelUnit>(config_, WorkerSetup{}, worker_, topic_);
+    tick();
+  }
+  std::string active() const { return *read_text(folder_ + "/active"); }
+
+  std::string folder_;
+};
+
+TEST_F(BundleFolderTest, ABundleThatKillsItsWorkerInTheSelftestMakesRoomForTheOther) {
+  worker_.phase(WorkerEvent::Kind::kSelftest);
+  worker_.exit("worker ended by signal 11");
+  tick(5);
+  EXPECT_EQ(standing(), out(Reason::kLoadFailed));
+  EXPECT_EQ(active(), "a\n");
+  run_for(300);
+  EXPECT_EQ(worker_.last_setup.bundle, folder_ + "/a.bundle");
+}
+
+TEST_F(BundleFolderTest, WhatIsNotTheBundlesFaultDoesNotSwitch) {
+  worker_.exit("worker ended by signal 9");  // while it loads: of the machine
+  tick(5);
+  EXPECT_EQ(active(), "b\n");
+  run_for(300);
+  ASSERT_EQ(worker_.starts, 2);
+  worker_.fail(Reason::kConfig, "device cpv: unknown");
+  worker_.exit("worker ended with exit code 1");
+  tick(5);
+  EXPECT_EQ(standing(), out(Reason::kConfig));
+  EXPECT_EQ(active(), "b\n");
+  unit_->reload(WorkerSetup{}, config_, true, now_);
+  tick(5);
+  ASSERT_EQ(worker_.starts, 3);
+  unit_->reload(WorkerSetup{}, config_, true, now_);
+  EXPECT_EQ(standing(), out(Reason::kConfig));
+  EXPECT_EQ(active(), "b\n");
+  unit_->refuse(Reason::kPrivilege, now_, "sendcan can be opened");
+  EXPECT_EQ(active(), "b\n");
+}
+
+TEST_F(BundleFolderTest, AReloadLoadsWhatBecameActive) {
+  worker_.phase(WorkerEvent::Kind::kSelftest);
+  worker_.phase(WorkerEvent::Kind::kHello);
+  tick(5);
+  unit_->reload(WorkerSetup{}, config_, false, now_);
+  tick(5);
+  EXPECT_EQ(worker_.starts, 1);
+  ASSERT_TRUE(write_text_atomic(folder_ + "/active", "a\n").ok());
+  unit_->reload(WorkerSetup{}, config_, false, now_);
+  run_for(300);
+  ASSERT_EQ(worker_.starts, 2);
+  EXPECT_EQ(worker_.last_setup.bundle, folder_ + "/a.bundle");
+}
+
+TEST_F(ModelUnitTest, AWorkerThatDiesWhileItsInputsAreMissingIsTold) {
+  load();
+  good_frame();
+  run_for(1300);
+  ASSERT_EQ(standing(), out(Reason::kCameraFault));
+  worker_.exit("worker ended by signal 11");
+  tick(5);
+  EXPECT_EQ(standing(), out(Reason::kDeviceLost));
+  EXPECT_EQ(unit_->status().text, "worker ended by signal 11");
+  EXPECT_EQ(unit_->status().unavailable_entries, 1U);
+}
+
+TEST_F(ModelUnitTest, ACauseThatIsGoneMakesRoomForTheOneThatIsLeft) {
+  load();
+  fresh_vehicle_ = false;
+  vehicle_.time_ns = 0;
+  run_for(1100);
+  ASSERT_EQ(standing(), out(Reason::kInputStale));
+  fresh_vehicle_ = true;
+  tick(5);
+  EXPECT_EQ(standing(), out(Reason::kInputStale));  // a frame may still come
+  run_for(160);
+  EXPECT_EQ(standing(), out(Reason::kCameraFault));
+  EXPECT_EQ(unit_->status().unavailable_entries, 1U);
+  // Both are missing: the first stays.
+  fresh_vehicle_ = false;
+  run_for(1600);
+  EXPECT_EQ(standing(), out(Reason::kCameraFault));
+  // The camera came back, and another one of the other kind is left.
+  ASSERT_TRUE(unit_->set_buffers(camera_->buffers(), camera_->fds(), now_).ok());
+  run_for(1100);
+  EXPECT_EQ(standing(), out(Reason::kInputStale));
+  fresh_vehicle_ = true;
+  vehicle_.calibration_known = false;
+  tick(5);
+  EXPECT_EQ(unit_->status().text, "calibration unknown");
+  vehicle_.calibration_known = true;
+  tick(5);
+  good_frame();
+  EXPECT_EQ(standing().state, ModelState::kReady);
+}
+
 TEST_F(ModelUnitTest, ANonsensePointerIsBundleInvalid) {
   const std::string dir = dir_->path() + "/cabin";
   ASSERT_TRUE(make_dirs(dir).ok());

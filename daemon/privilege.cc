@@ -86,6 +86,16 @@ Probe probe_socket(const SocketKind& kind) {
 
 }  // namespace
 
+Status give_to_user(const std::string& user, const std::string& dir) {
+  if (user.empty() || getuid() != 0) return {};
+  const passwd* p = getpwnam(user.c_str());
+  if (p == nullptr) return fail(Errc::kNotFound, "privilege: user " + user + " does not exist");
+  const UniqueFd fd(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.is_open() || fchown(fd.get(), p->pw_uid, p->pw_gid) != 0)
+    return fail_errno(Errc::kIo, "privilege: giving " + dir + " to " + user, errno);
+  return {};
+}
+
 Status drop_to_user(const std::string& user) {
   if (user.empty() || getuid() != 0) return {};
   errno = 0;

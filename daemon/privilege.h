@@ -12,6 +12,8 @@
 
 namespace modeld::daemon {
 
+// Started as root with a user configured: a directory that root has just made becomes the user's.
+Status give_to_user(const std::string& user, const std::string& dir);
 // Started as root with a user configured: becomes that user, groups included. "" = stays as it is.
 Status drop_to_user(const std::string& user);
 

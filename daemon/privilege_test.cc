@@ -229,5 +229,24 @@ TEST(Privilege, AnUnknownUserIsRefusedByName) {
   EXPECT_THAT(s.error().what, HasSubstr("modeld-no-such-user does not exist"));
 }
 
+TEST(Privilege, ADirectoryThatRootMadeBecomesTheUsersAndNoLinkIsFollowed) {
+  if (!can_drop()) GTEST_SKIP() << "SKIPPED: not root here, or no user nobody";
+  auto dir = TempDir::create("give");
+  ASSERT_TRUE(dir.ok());
+  const std::string made = dir->path() + "/run";
+  ASSERT_TRUE(make_dirs(made).ok());
+  ASSERT_TRUE(give_to_user("nobody", made).ok());
+  struct stat st {};
+  ASSERT_EQ(stat(made.c_str(), &st), 0);
+  EXPECT_EQ(st.st_uid, getpwnam("nobody")->pw_uid);
+  const std::string other = dir->path() + "/other";
+  ASSERT_TRUE(make_dirs(other).ok());
+  const std::string link = dir->path() + "/link";
+  ASSERT_EQ(symlink(other.c_str(), link.c_str()), 0);
+  EXPECT_FALSE(give_to_user("nobody", link).ok());
+  ASSERT_EQ(stat(other.c_str(), &st), 0);
+  EXPECT_EQ(st.st_uid, 0U);
+}
+
 }  // namespace
 }  // namespace modeld::daemon

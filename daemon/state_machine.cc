@@ -13,7 +13,7 @@ Step enter_unavailable(Standing from, Reason reason) {
   if (from.state == ModelState::kUnavailable) {
     if (from.reason == reason) return {from, actions};
     // What the model is fed says nothing new about a model that is already out for a graver reason.
-    if (is_input_fault(reason)) return stay(from);
+    if (is_input_fault(reason) && !is_input_fault(from.reason)) return stay(from);
     return {{ModelState::kUnavailable, reason}, actions};
   }
   return {{ModelState::kUnavailable, reason}, actions | kStartHeartbeats | kCountUnavailable};
@@ -36,19 +36,21 @@ bool worker_survives(Reason reason) {
   return reason == Reason::kNonFinite || is_input_fault(reason);
 }
 
-bool is_permanent(Reason reason) {
+bool is_bundle_fault(Reason reason) {
   switch (reason) {
     case Reason::kBundleMissing:
     case Reason::kBundleInvalid:
     case Reason::kTargetMismatch:
     case Reason::kCompileFailed:
     case Reason::kSelftestFailed:
-    case Reason::kPrivilege:
-    case Reason::kConfig:
       return true;
     default:
       return false;
   }
+}
+
+bool is_permanent(Reason reason) {
+  return is_bundle_fault(reason) || reason == Reason::kPrivilege || reason == Reason::kConfig;
 }
 
 Step next(Standing from, Event event, Reason reason, bool context_full) {

@@ -15,7 +15,8 @@
 //
 // Every other pair stays where it is. Only a worker that lives (non_finite, input_stale,
 // camera_fault) can lead UNAVAILABLE to WARMING; else a new one has to start (LOADING). A fault of
-// what the model is fed never replaces a graver reason. Threading: pure values.
+// what the model is fed never replaces a graver reason, but may replace one of its kind. Threading:
+// pure values.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +62,10 @@ struct Step {
 
 // Whether a fault of this kind leaves the worker alive.
 bool worker_survives(Reason reason);
-// Faults of what the model is fed: they never replace another reason, and need no new worker.
+// Faults of what the model is fed: they need no new worker.
 bool is_input_fault(Reason reason);
+// Faults of the bundle itself: another bundle may do better.
+bool is_bundle_fault(Reason reason);
 // Only a changed file or a SIGHUP can mend these; trying again at once cannot.
 bool is_permanent(Reason reason);
 

@@ -73,8 +73,12 @@ TEST(StateMachine, InputFaultsDoNotHideAGraverReason) {
             unavailable(Reason::kTimeout));
   EXPECT_EQ(next(unavailable(Reason::kCameraFault), Event::kFault, Reason::kTimeout).to,
             unavailable(Reason::kTimeout));
-  EXPECT_EQ(next(unavailable(Reason::kCameraFault), Event::kFault, Reason::kInputStale).to,
-            unavailable(Reason::kCameraFault));
+}
+
+TEST(StateMachine, AnInputFaultReplacesAnotherWithoutBeingAnEntry) {
+  const Step step = next(unavailable(Reason::kInputStale), Event::kFault, Reason::kCameraFault);
+  EXPECT_EQ(step.to, unavailable(Reason::kCameraFault));
+  EXPECT_FALSE(step.actions & (kStartHeartbeats | kCountUnavailable | kStopWorker));
 }
 
 TEST(StateMachine, ReadyIsReachedOnlyByAcceptedFramesOrFineTiming) {

@@ -16,6 +16,7 @@
 #include "hal/base/log.h"
 
 #include "daemon/capture.h"
+#include "daemon/device_lock.h"
 #include "daemon/worker_rights.h"
 
 namespace modeld::daemon {
@@ -26,6 +27,7 @@ struct ChildFds {
   int exe;
   // For the hop, in the order of its numbers.
   std::array<int, kWorkerCaptureFd - kWorkerPageFd + 1> hop;
+  int device_lock;  // -1: the device needs none
 };
 
 // Only async-signal-safe calls: between fork and exec of a process that has threads (ZeroMQ's).
@@ -40,7 +42,14 @@ struct ChildFds {
   }
   // Everything else goes, except stdio and the program itself (close-on-exec).
   for (int fd : high) ::close(fd);
-  syscall(SYS_close_range, kWorkerCaptureFd + 1, exe - 1, 0);
+  if (fds.device_lock >= 0) {
+    const int lock = fcntl(fds.device_lock, F_DUPFD, 64);
+    if (lock < 0 || dup2(lock, kWorkerDeviceLockFd) < 0) _exit(127);
+    ::close(lock);
+  } else {
+    ::close(kWorkerDeviceLockFd);
+  }
+  syscall(SYS_close_range, kWorkerDeviceLockFd + 1, exe - 1, 0);
   syscall(SYS_close_range, exe + 1, ~0U, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -57,9 +66,11 @@ std::string how_it_ended(int status) {
 
 }  // namespace
 
-Result<std::unique_ptr<WorkerProcess>> WorkerProcess::create(int exe_fd) {
+Result<std::unique_ptr<WorkerProcess>> WorkerProcess::create(int exe_fd,
+                                                             const std::string& lock_stem) {
   std::unique_ptr<WorkerProcess> w(new WorkerProcess());
   w->exe_fd_ = exe_fd;
+  w->lock_stem_ = lock_stem;
   w->epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!w->epoll_.is_open()) return fail_errno(Errc::kIo, "worker: epoll", errno);
   w->raw_ = std::make_unique<float[]>(kMaxRawFloats);
@@ -82,6 +93,11 @@ void WorkerProcess::watch(int fd) {
 }
 
 Status WorkerProcess::start(const WorkerSetup& setup) {
+  const bool is_driven = has_driver(setup.device);
+  UniqueFd device_lock;
+  if (is_driven) {
+    ASSIGN_OR_RETURN(device_lock, lock_device(lock_stem_, setup.device));
+  }
   // A fresh page and fresh eventfds: nothing an old worker still writes can reach the new one's
   // supervisor.
   ASSIGN_OR_RETURN(page_fd_, create_memfd("modeld-hop", kHopBytes));
@@ -97,18 +113,20 @@ Status WorkerProcess::start(const WorkerSetup& setup) {
   ASSIGN_OR_RETURN(auto ends, ipc::FdChannel::pair());
   channel_ = std::move(ends.first);
   posted_ = 0;
-  turn_ = WorkerTurn(has_driver(setup.device));
+  turn_ = WorkerTurn(is_driven);
 
   std::string flag = "--worker";
   std::string program = "modeld";
   char* argv[] = {program.data(), flag.data(), nullptr};
   const ChildFds fds{
       exe_fd_,
-      {page_fd_.get(), ends.second.fd(), job_fd_.get(), answer_fd_.get(), capture_fd_.get()}};
+      {page_fd_.get(), ends.second.fd(), job_fd_.get(), answer_fd_.get(), capture_fd_.get()},
+      device_lock.get()};
   const pid_t pid = fork();
   if (pid < 0) return fail_errno(Errc::kIo, "worker: fork", errno);
   if (pid == 0) exec_worker(fds, argv, environ);
   pid_ = pid;
+  if (is_driven) name_holder(device_lock, pid);
   pid_fd_.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (pid_fd_.is_open()) watch(pid_fd_.get());
   watch(channel_.fd());

@@ -19,8 +19,9 @@ namespace modeld::daemon {
 
 class WorkerProcess final : public WorkerLink {
  public:
-  // `exe_fd` is borrowed: it must outlive this object.
-  static Result<std::unique_ptr<WorkerProcess>> create(int exe_fd);
+  // `exe_fd` is borrowed: it must outlive this object. `lock_stem`: where the locks of devices lie
+  // (device_lock.h). A device that another worker holds is kBusy.
+  static Result<std::unique_ptr<WorkerProcess>> create(int exe_fd, const std::string& lock_stem);
   ~WorkerProcess() override;
 
   Status start(const WorkerSetup& setup) override;
@@ -45,6 +46,7 @@ class WorkerProcess final : public WorkerLink {
   void watch(int fd);
 
   int exe_fd_ = -1;
+  std::string lock_stem_;
   UniqueFd epoll_;
   UniqueFd page_fd_;
   UniqueFd capture_fd_;

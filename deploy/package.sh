@@ -37,7 +37,9 @@ trap 'rm -rf "$stage"' EXIT
 step "building without fault switches and simulators"
 # Where it is built must not be seen in what is built.
 [ -f "$builddir/build.ninja" ] || env -u CXXFLAGS -u CPPFLAGS -u LDFLAGS CC="ccache gcc" CXX="ccache g++" meson setup "$builddir" \
-  --buildtype=release -Dsim=false -Dfaults=false -Dcpp_args="['-ffile-prefix-map=$root=.']" -Dcpp_link_args="['-Wl,-z,relro,-z,now']" \
+  --buildtype=release -Dsim=false -Dfaults=false \
+  -Dcpp_args="['-ffile-prefix-map=$root=.', '-D_FORTIFY_SOURCE=2', '-fstack-protector-strong', '-fstack-clash-protection']" \
+  -Dcpp_link_args="['-Wl,-z,relro,-z,now']" \
   >"$builddir.setup.log" 2>&1 ||
   { tail -30 "$builddir.setup.log" >&2; exit 1; }
 rm -f "$builddir.setup.log"

@@ -31,6 +31,10 @@ program_findings() {
   readelf -d "$program" >"$work/dynamic" 2>/dev/null
   sed "s|^|$name looks for libraries in a place of its own: |" <(grep -E 'RPATH|RUNPATH' "$work/dynamic")
   grep -q 'BIND_NOW\|Flags:.* NOW' "$work/dynamic" || echo "$name binds lazily: its function table stays writable"
+  readelf -hW "$program" 2>/dev/null | grep -q 'Type: *DYN' || echo "$name lies at a fixed address"
+  readelf --dyn-syms -W "$program" >"$work/symbols" 2>/dev/null
+  grep -q '__stack_chk_fail@' "$work/symbols" || echo "$name has no stack protector"
+  grep -q '_chk@' <(grep -v __stack_chk_fail "$work/symbols") || echo "$name copies without the checks of the C library"
 }
 
 # One line for every finding about units, scripts and lists.
@@ -80,12 +84,16 @@ self_proof() {
   g++ "$work/here.cc" -o "$work/here" -Wl,-z,now
   g++ "$work/here.cc" -o "$work/lazy" -Wl,-z,lazy
   g++ "$work/here.cc" -o "$work/rpath" -Wl,-z,now,-rpath,/opt/lib
+  g++ "$work/here.cc" -o "$work/fixed" -Wl,-z,now -no-pie
   defect 'modeld knows the fault switch MODELD_FAULT' "cat $work/fault.o >>usr/bin/modeld"
   defect 'modeld-selftest knows the fault switch cpu_hang_at' "cat $work/switch.o >>usr/bin/modeld-selftest"
   defect 'modeld holds the simulator 10NullDevice' "cat $work/sim.o >>usr/bin/modeld"
   defect 'modelcam names where it was built' "cat $work/here >usr/bin/modelcam"
   defect 'modelctl looks for libraries' "cat $work/rpath >usr/bin/modelctl"
   defect 'modelctl binds lazily' "cat $work/lazy >usr/bin/modelctl"
+  defect 'modelctl lies at a fixed address' "cat $work/fixed >usr/bin/modelctl"
+  defect 'modelctl has no stack protector' "cat $work/here >usr/bin/modelctl"
+  defect 'modelctl copies without the checks' "cat $work/here >usr/bin/modelctl"
   defect 'not wanted: -rw-r--r-- root/root ./usr/bin/stray' 'echo >usr/bin/stray && chmod 0644 usr/bin/stray'
   defect 'not wanted: -rwsr-xr-x root/root ./usr/bin/modeld' 'chmod u+s usr/bin/modeld'
   defect 'not wanted: drwxrwxrwx root/root ./etc/modeld/keys.d/' 'chmod 0777 etc/modeld/keys.d'
