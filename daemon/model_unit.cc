@@ -85,6 +85,7 @@ void ModelUnit::tick(int64_t now, const Feed& feed) {
   // A worker may say more than can be heard: the rest is for the next tick.
   for (size_t i = 0; i < kEventsPerTick && link_.poll(event); ++i) on_event(event, now);
   check_deadlines(now);
+  if (warm_since_ns_ != 0 && kill_ns_ == 0) resend_buffers();
   check_inputs(now, feed);
   restart_if_due(now);
   heartbeat_if_due(now);
@@ -498,11 +499,12 @@ Status ModelUnit::set_buffers(const CameraBuffers& buffers, std::span<const int>
 void ModelUnit::resend_buffers() {
   if (buffers_.epoch == 0 || buffers_sent_ || !link_.is_alive() || geometries_.empty()) return;
   if (!knows_geometry()) return;
-  if (auto s = link_.send_buffers(buffers_, buffer_fds_); !s.ok()) {
-    LOG_WARN("daemon", "%s: %s", status_.name.c_str(), s.error().what.c_str());
-    return;
-  }
-  buffers_sent_ = true;
+  const Status sent = link_.send_buffers(buffers_, buffer_fds_);
+  // Tried again with every tick, told once.
+  if (!sent.ok() && !buffers_refused_)
+    LOG_WARN("daemon", "%s: %s; trying again", title_.c_str(), sent.error().what.c_str());
+  buffers_refused_ = !sent.ok();
+  buffers_sent_ = sent.ok();
 }
 
 bool ModelUnit::same_geometry(const CameraBuffers& other) const {

@@ -188,7 +188,8 @@ class ModelUnit {
   CameraBuffers buffers_;
   std::vector<int> buffer_fds_;
   bool buffers_sent_ = false;
-  int64_t camera_since_ns_ = 0;  // when they were announced
+  bool buffers_refused_ = false;  // the last attempt failed
+  int64_t camera_since_ns_ = 0;   // when they were announced
   bool refused_ = false;
 
   // Deadlines and counters.

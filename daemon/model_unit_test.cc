@@ -568,6 +568,16 @@ TEST_F(BundleFolderTest, AReloadLoadsWhatBecameActive) {
   EXPECT_EQ(worker_.last_setup.bundle, folder_ + "/a.bundle");
 }
 
+TEST_F(ModelUnitTest, BuffersThatDoNotReachTheWorkerAreSentAgain) {
+  worker_.refusals = 2;
+  load();
+  EXPECT_FALSE(frame());
+  tick(5);
+  tick(5);
+  good_frame();
+  EXPECT_EQ(standing().state, ModelState::kReady);
+}
+
 TEST_F(ModelUnitTest, AWorkerThatDiesWhileItsInputsAreMissingIsTold) {
   load();
   good_frame();

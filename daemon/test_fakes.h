@@ -41,6 +41,7 @@ class FakeWorker final : public WorkerLink {
   }
   int poll_fd() const override { return -1; }
   Status send_buffers(const CameraBuffers& buffers, std::span<const int>) override {
+    if (refusals > 0 && refusals-- > 0) return ::modeld::fail(Errc::kBusy, "queue full");
     buffers_epoch = buffers.epoch;
     return {};
   }
@@ -88,6 +89,7 @@ class FakeWorker final : public WorkerLink {
   int starts = 0;
   size_t answered = 0;
   int kills = 0;
+  int refusals = 0;  // of camera buffers, from now on
   bool alive = false;
   bool dies_when_killed = true;
   uint64_t buffers_epoch = 0;
