@@ -27,8 +27,12 @@ Result<BundleChoice> choose_bundle(const std::string& path) {
                   pointer + ": must hold a or b, holds \"" + std::string(word) + "\"");
     active = word[0];
   }
-  return BundleChoice{bundle_file(path, active), active,
-                      file_exists(bundle_file(path, active == 'a' ? 'b' : 'a'))};
+  return choose_other(path, active);
+}
+
+BundleChoice choose_other(const std::string& path, char active) {
+  return {bundle_file(path, active), active,
+          file_exists(bundle_file(path, active == 'a' ? 'b' : 'a'))};
 }
 
 Status switch_active(const std::string& path, char to) {

@@ -17,6 +17,8 @@ struct BundleChoice {
 };
 
 Result<BundleChoice> choose_bundle(const std::string& path);
+// The same with another one active than the file says.
+BundleChoice choose_other(const std::string& path, char active);
 // Makes the other one active (atomic replace of the file `active`).
 Status switch_active(const std::string& path, char to);
 

@@ -70,13 +70,18 @@ WorkerSetup setup_of(const Config& c, const ModelConfig& m, int nice = 0) {
   return s;
 }
 
+int highest_priority(const Config& c) {
+  int64_t highest = 0;
+  for (const ModelConfig& m : c.models) highest = std::max(highest, m.priority);
+  return static_cast<int>(highest);
+}
+
 // Above every worker, so that deadlines are seen while workers compute; what it starts loads in the
 // normal class.
 RealtimeMissing enter_realtime(const Config& c) {
   constexpr int kHighest = 99;
   RealtimeWish wish;
-  for (const ModelConfig& m : c.models)
-    wish.priority = std::max(wish.priority, static_cast<int>(m.priority));
+  wish.priority = highest_priority(c);
   if (wish.priority > 0) wish.priority = std::min(wish.priority + 1, kHighest);
   wish.children_normal = true;
   const RealtimeResult r = apply_realtime(wish);
@@ -240,7 +245,9 @@ int Daemon::run() {
   trace_enable(true);
   trace_prepare_thread("supervisor");
   if (!parts_->privilege.empty()) return leave_for_privilege(parts_->privilege);
-  LOG_INFO("daemon", "running in %s with %zu models", parts_->dir.c_str(), parts_->models.size());
+  LOG_INFO("daemon", "running in %s with %zu models; camera %s, vehicle inputs ipc://%s/vehicle",
+           parts_->dir.c_str(), parts_->models.size(), parts_->camera->path().c_str(),
+           parts_->dir.c_str());
   while (!stop_wanted.load()) {
     if (Status s = parts_->loop->step(); !s.ok()) {
       LOG_ERROR("daemon", "frame loop: %s", s.error().what.c_str());
@@ -315,6 +322,8 @@ std::string needs_restart(const Config& old, const Config& fresh) {
   note(old.flight_dir != fresh.flight_dir || old.flight_limit_mb != fresh.flight_limit_mb ||
            old.flight_runs != fresh.flight_runs,
        "flight");
+  note(highest_priority(old) != highest_priority(fresh),
+       "the supervisor's priority above its workers");
   for (const ModelConfig& m : fresh.models) {
     const ModelConfig* before = model_of(old, m.name);
     note(before == nullptr, "model." + m.name);
@@ -348,8 +357,6 @@ void Daemon::reload() {
   if (!late.empty())
     LOG_WARN("daemon", "reload: changed, but only the next start will heed it: %s", late.c_str());
   parts_->config = std::move(*fresh);
-  // Workers may have been given another priority: the supervisor stays above them.
-  enter_realtime(parts_->config);
   LOG_INFO("daemon", "reloaded %s", parts_->config.path.c_str());
 }
 

@@ -29,13 +29,23 @@ models::VehicleState vehicle_state(const ipc::VehicleInputs& v) {
   return s;
 }
 
-// Changes whenever the file does; 0 when there is none.
-uint64_t stamp_of(const std::string& path) {
+// All zero when there is no file.
+struct FileStamp {
+  uint64_t file = 0;     // which one the name stands for
+  uint64_t content = 0;  // changes whenever it is written to
+};
+
+FileStamp file_stamp(const std::string& path) {
   struct stat st {};
-  if (stat(path.c_str(), &st) != 0) return 0;
-  return static_cast<uint64_t>(st.st_ino) * 1000003 +
-         static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000007 +
-         static_cast<uint64_t>(st.st_mtim.tv_nsec) + static_cast<uint64_t>(st.st_size);
+  if (stat(path.c_str(), &st) != 0) return {};
+  return {static_cast<uint64_t>(st.st_ino) * 31 + static_cast<uint64_t>(st.st_dev),
+          static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000007 +
+              static_cast<uint64_t>(st.st_mtim.tv_nsec) + static_cast<uint64_t>(st.st_size)};
+}
+
+uint64_t stamp_of(const std::string& path) {
+  const FileStamp s = file_stamp(path);
+  return s.file * 1000003 + s.content;
 }
 
 // Older than 0.5 s, or of a clock that is not ours: nothing a model may be fed with.
@@ -85,7 +95,10 @@ void ModelUnit::tick(int64_t now, const Feed& feed) {
   // A worker may say more than can be heard: the rest is for the next tick.
   for (size_t i = 0; i < kEventsPerTick && link_.poll(event); ++i) on_event(event, now);
   check_deadlines(now);
-  if (warm_since_ns_ != 0 && kill_ns_ == 0) resend_buffers();
+  if (warm_since_ns_ != 0 && kill_ns_ == 0) {
+    resend_buffers();
+    check_bundle(now);
+  }
   check_inputs(now, feed);
   restart_if_due(now);
   heartbeat_if_due(now);
@@ -248,6 +261,16 @@ void ModelUnit::check_deadlines(int64_t now) {
   }
 }
 
+// The worker runs what it has mapped and has checked once. Another file of the same name is none of
+// its business; the same file with other bytes is: nobody knows what it computes now.
+void ModelUnit::check_bundle(int64_t now) {
+  if (!link_.is_alive() || now < next_bundle_look_ns_) return;
+  next_bundle_look_ns_ = now + kBundleLookNs;
+  const FileStamp seen = file_stamp(choice_.file);
+  if (seen.file != loaded_file_ || seen.content == loaded_content_) return;
+  fault(Reason::kBundleInvalid, now, choice_.file + " was written to while it ran");
+}
+
 void ModelUnit::check_inputs(int64_t now, const Feed& feed) {
   if (!can_run(standing_.state) || !link_.is_alive() || kill_ns_ != 0 || warm_since_ns_ == 0)
     return;
@@ -272,14 +295,16 @@ void ModelUnit::input_fault(Reason reason, int64_t now, const std::string& text)
 }
 
 bool ModelUnit::camera_is_back(int64_t now, const Feed& feed) const {
-  return feed.camera_connected && has_streams() && knows_geometry() &&
+  return feed.camera_connected && has_streams() && unknown_geometry() == nullptr &&
          camera_since_ns_ > status_.since_ns && now - camera_since_ns_ > kInputGraceNs;
 }
 
 std::string ModelUnit::no_frame_text(const Feed& feed) const {
   if (!feed.camera_connected) return "camera not connected";
   if (!has_streams()) return "the camera does not serve every stream of this model";
-  if (!knows_geometry()) return "the camera's picture size has no warp in the bundle";
+  if (const StreamBuffers* s = unknown_geometry(); s != nullptr)
+    return strf("the bundle has no warp for %s pictures of %ux%u", ipc::stream_name(s->info.stream),
+                s->info.geometry.width, s->info.geometry.height);
   const std::string trouble = sync_.trouble();
   return "no frame for 150 ms" + (trouble.empty() ? "" : ": " + trouble);
 }
@@ -299,8 +324,12 @@ void ModelUnit::start_worker(int64_t now) {
   warm_since_ns_ = 0;
   buffers_sent_ = false;
   reset_pending_ = true;
-  auto choice = choose_bundle(config_.bundle);
+  Result<BundleChoice> choice =
+      forced_ != '\0' ? choose_other(config_.bundle, forced_) : choose_bundle(config_.bundle);
   if (choice.ok()) choice_ = std::move(*choice);
+  const FileStamp now_there = file_stamp(choice_.file);
+  loaded_file_ = now_there.file;
+  loaded_content_ = now_there.content;
   file_stamp_ = stamp_of_choice();
   if (!choice.ok()) return fault(Reason::kBundleInvalid, now, choice.error().what);
   setup_.bundle = choice_.file;
@@ -325,13 +354,15 @@ bool ModelUnit::try_other_bundle(Reason reason, const std::string& text) {
     return false;
   other_tried_ = true;
   const char other = choice_.active == 'a' ? 'b' : 'a';
-  if (auto s = switch_active(config_.bundle, other); !s.ok()) {
-    LOG_ERROR("daemon", "%s: %s", status_.name.c_str(), s.error().what.c_str());
-    return false;
-  }
-  switched_text_ = strf("%c.bundle failed (%s: %s), using %c.bundle: ", choice_.active,
+  switched_text_ = strf("%c.bundle failed (%s: %s), using %c.bundle", choice_.active,
                         ipc::reason_name(reason), text.c_str(), other);
-  LOG_WARN("daemon", "%s: %s", status_.name.c_str(), switched_text_.c_str());
+  // Where the choice cannot be written down it holds for this daemon.
+  if (auto s = switch_active(config_.bundle, other); !s.ok()) {
+    forced_ = other;
+    switched_text_ += " for now (" + s.error().what + ")";
+  }
+  LOG_WARN("daemon", "%s: %s", title_.c_str(), switched_text_.c_str());
+  switched_text_ += ": ";
   return true;
 }
 
@@ -346,8 +377,10 @@ bool ModelUnit::bundle_changed() {
 // ---- transitions ----
 
 void ModelUnit::fault(Reason reason, int64_t now, const std::string& text) {
-  if (try_other_bundle(reason, text))
-    next_file_look_ns_ = 0;  // its file's stamp differs: started at once
+  if (try_other_bundle(reason, text)) {  // started at once
+    next_file_look_ns_ = 0;
+    file_stamp_ = kNoStamp;
+  }
   record_failure(reason, now, text);
   apply(next(standing_, Event::kFault, reason), now, text);
 }
@@ -498,7 +531,7 @@ Status ModelUnit::set_buffers(const CameraBuffers& buffers, std::span<const int>
 
 void ModelUnit::resend_buffers() {
   if (buffers_.epoch == 0 || buffers_sent_ || !link_.is_alive() || geometries_.empty()) return;
-  if (!knows_geometry()) return;
+  if (unknown_geometry() != nullptr) return;
   const Status sent = link_.send_buffers(buffers_, buffer_fds_);
   // Tried again with every tick, told once.
   if (!sent.ok() && !buffers_refused_)
@@ -520,14 +553,17 @@ bool ModelUnit::has_streams() const {
          buffers_.streams.size();
 }
 
-// A camera the bundle has no warp for: no frame is handed over, which is a camera fault.
-bool ModelUnit::knows_geometry() const {
-  return std::all_of(buffers_.streams.begin(), buffers_.streams.end(), [&](const StreamBuffers& s) {
-    return std::any_of(geometries_.begin(), geometries_.end(), [&](const bundle::GeometryRow& g) {
-      return g.stream == ipc::stream_name(s.info.stream) && g.width == s.info.geometry.width &&
-             g.height == s.info.geometry.height;
-    });
-  });
+// A stream the bundle has no warp for, null: none. No frame is handed over then: a camera fault.
+const StreamBuffers* ModelUnit::unknown_geometry() const {
+  for (const StreamBuffers& s : buffers_.streams) {
+    const bool known =
+        std::any_of(geometries_.begin(), geometries_.end(), [&](const bundle::GeometryRow& g) {
+          return g.stream == ipc::stream_name(s.info.stream) && g.width == s.info.geometry.width &&
+                 g.height == s.info.geometry.height;
+        });
+    if (!known) return &s;
+  }
+  return nullptr;
 }
 
 // ---- messages ----
@@ -578,6 +614,7 @@ void ModelUnit::reload(WorkerSetup setup, const ModelConfig& config, bool restar
   restart_at_ns_ = 0;
   back_off_ns_ = kFirstBackOffNs;
   other_tried_ = false;
+  forced_ = '\0';
   switched_text_.clear();
   if (!link_.is_alive()) return;
   if (restart) fault(Reason::kConfig, now, "the configuration changed, starting again");

@@ -47,6 +47,7 @@ inline constexpr int64_t kHeartbeatsLastNs =
 inline constexpr int64_t kReapNs = 2'000'000'000;
 inline constexpr int64_t kFirstBackOffNs = 100'000'000;
 inline constexpr int64_t kLongestBackOffNs = 5'000'000'000;
+inline constexpr int64_t kBundleLookNs = 100'000'000;
 inline constexpr size_t kEventsPerTick = 16;
 inline constexpr size_t kLateWindow = 100;
 inline constexpr size_t kLateAllowed = 3;
@@ -136,6 +137,7 @@ class ModelUnit {
   Status parse_outputs();
   void count_late(int64_t now);
   void check_deadlines(int64_t now);
+  void check_bundle(int64_t now);
   void check_inputs(int64_t now, const Feed& feed);
   void input_fault(Reason reason, int64_t now, const std::string& text);
   bool camera_is_back(int64_t now, const Feed& feed) const;
@@ -150,7 +152,7 @@ class ModelUnit {
       RunReport& report, bool valid, int64_t now, std::span<const float> raw, int64_t quiet_ns);
   void resend_buffers();
   void end_worker(int64_t now);
-  bool knows_geometry() const;
+  const StreamBuffers* unknown_geometry() const;
   bool has_streams() const;
   bool same_geometry(const CameraBuffers& buffers) const;
 
@@ -168,6 +170,7 @@ class ModelUnit {
   Voice voice_;
   BundleChoice choice_;
   bool other_tried_ = false;   // of an a/b pair, since the last READY or reload
+  char forced_ = '\0';         // of an a/b pair whose file `active` cannot be written: the choice
   std::string switched_text_;  // why the other bundle is in use
 
   // The job under way.
@@ -213,6 +216,9 @@ class ModelUnit {
   size_t late_at_ = 0;
   uint64_t file_stamp_ = 0;  // of the bundle file that failed for good
   int64_t next_file_look_ns_ = 0;
+  uint64_t loaded_file_ = 0;  // of the worker's bundle when the worker was started
+  uint64_t loaded_content_ = 0;
+  int64_t next_bundle_look_ns_ = 0;
 };
 
 }  // namespace modeld::daemon

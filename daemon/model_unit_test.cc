@@ -554,6 +554,47 @@ TEST_F(BundleFolderTest, WhatIsNotTheBundlesFaultDoesNotSwitch) {
   EXPECT_EQ(active(), "b\n");
 }
 
+TEST_F(BundleFolderTest, AnActiveFileThatCannotBeWrittenDoesNotStopTheOtherBundle) {
+  ASSERT_EQ(rename((folder_ + "/active").c_str(), (folder_ + "/old").c_str()), 0);
+  ASSERT_TRUE(make_dirs(folder_ + "/active/in-the-way").ok());
+  // It was read when the worker was started.
+  worker_.fail(Reason::kBundleInvalid, "damaged");
+  worker_.exit("worker ended with exit code 1");
+  tick(5);
+  run_for(300);
+  ASSERT_EQ(worker_.starts, 2);
+  EXPECT_EQ(worker_.last_setup.bundle, folder_ + "/a.bundle");
+  EXPECT_NE(unit_->status().text.find("using a.bundle for now ("), std::string::npos)
+      << unit_->status().text;
+}
+
+TEST_F(BundleFolderTest, ABundleThatIsWrittenToWhileItRunsIsNotTrusted) {
+  worker_.phase(WorkerEvent::Kind::kSelftest);
+  worker_.phase(WorkerEvent::Kind::kHello);
+  tick(5);
+  run_for(200);
+  ASSERT_EQ(standing().state, ModelState::kWarming);
+  // Another file of the same name: the worker keeps the one that it has.
+  ASSERT_TRUE(write_text_atomic(folder_ + "/b.bundle", "newer").ok());
+  run_for(200);
+  ASSERT_EQ(standing().state, ModelState::kWarming);
+  unit_->reload(WorkerSetup{}, config_, false, now_);
+  run_for(200);
+  worker_.phase(WorkerEvent::Kind::kSelftest);
+  worker_.phase(WorkerEvent::Kind::kHello);
+  run_for(200);
+  ASSERT_EQ(worker_.starts, 2);
+  ASSERT_EQ(standing().state, ModelState::kWarming);
+  std::ofstream(folder_ + "/b.bundle") << "other bytes";
+  run_for(100);
+  EXPECT_NE(unit_->status().text.find("b.bundle was written to while it ran"), std::string::npos)
+      << unit_->status().text;
+  EXPECT_EQ(unit_->status().unavailable_entries, 2U);
+  EXPECT_EQ(active(), "b\n");
+  run_for(1200);
+  EXPECT_EQ(worker_.starts, 3);
+}
+
 TEST_F(BundleFolderTest, AReloadLoadsWhatBecameActive) {
   worker_.phase(WorkerEvent::Kind::kSelftest);
   worker_.phase(WorkerEvent::Kind::kHello);

@@ -203,10 +203,11 @@ constexpr int kSupervisorNever[] = {
     // Another view of the system, or another system.
     SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot), SCMP_SYS(setns),
     SCMP_SYS(unshare), SCMP_SYS(open_by_handle_at), SCMP_SYS(fsopen), SCMP_SYS(fsmount),
-    SCMP_SYS(move_mount), SCMP_SYS(open_tree), SCMP_SYS(init_module), SCMP_SYS(finit_module),
-    SCMP_SYS(delete_module), SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load), SCMP_SYS(bpf),
-    SCMP_SYS(perf_event_open), SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff),
-    SCMP_SYS(settimeofday), SCMP_SYS(clock_settime), SCMP_SYS(adjtimex)};
+    SCMP_SYS(move_mount), SCMP_SYS(open_tree), SCMP_SYS(fsconfig), SCMP_SYS(fspick),
+    SCMP_SYS(mount_setattr), SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(delete_module),
+    SCMP_SYS(kexec_load), SCMP_SYS(kexec_file_load), SCMP_SYS(bpf), SCMP_SYS(perf_event_open),
+    SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(swapoff), SCMP_SYS(settimeofday),
+    SCMP_SYS(clock_settime), SCMP_SYS(adjtimex)};
 
 Status forbid_family(const Filter& f, scmp_compare op, int family) {
   const scmp_arg_cmp argument[] = {{0, op, static_cast<scmp_datum_t>(family), 0}};

@@ -249,7 +249,7 @@ int worker_main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGINT, SIG_IGN);
-  for (int fd = kWorkerPageFd; fd <= kWorkerCaptureFd; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  for (int fd = kWorkerPageFd; fd <= kWorkerDeviceLockFd; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
   ipc::FdChannel channel{UniqueFd(kWorkerSocketFd)};
   auto mapping = Mapping::map_fd(kWorkerPageFd, 0, kHopBytes, MapMode::kReadWrite);
   auto setup = receive_setup(channel);

@@ -65,7 +65,8 @@ std::vector<std::string> device_nodes(const std::string& device_uri,
 
 FileRights worker_rights(const WorkerSetup& setup) {
   FileRights r;
-  r.read = {dir_name(setup.bundle), setup.keys_dir, "/sys", "/proc", "/etc"};
+  // The bundle by itself as well: its name may be a link to elsewhere.
+  r.read = {dir_name(setup.bundle), setup.bundle, setup.keys_dir, "/sys", "/proc", "/etc"};
   r.read_exec = {"/usr", "/lib", "/lib64", "/bin"};
   r.devices = device_nodes(setup.device);
   if (setup.prepare == "missing") {

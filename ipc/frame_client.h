@@ -63,6 +63,7 @@ class FrameClient final {
   // For the owner's epoll: readable when poll() has something to do (connect again, handshake,
   // frames).
   int poll_fd() const { return epoll_.get(); }
+  const std::string& path() const { return path_; }
   // Does all that can be done without waiting. An error is the reason why the connection was
   // refused or lost (once per connection attempt that got an answer; "nobody listens" is not an
   // error but !connected()).

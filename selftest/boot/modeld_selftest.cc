@@ -8,6 +8,9 @@
 #include "hal/base/env.h"
 #include "hal/base/trace.h"
 
+#include "daemon/privilege.h"
+#include "daemon/sandbox.h"
+
 #include "selftest/boot/report.h"
 #include "selftest/boot/runner.h"
 
@@ -68,11 +71,18 @@ int bad_input(const Options& options, const std::string& text) {
   return kExitBadInput;
 }
 
+Status give_up_rights(const daemon::Config& config) {
+  RETURN_IF_ERROR(daemon::drop_to_user(config.user));
+  return daemon::lock_supervisor_calls();
+}
+
 int test(const Options& options, Suite suite) {
   const auto config = daemon::load_config(options.config);
   if (!config.ok()) return bad_input(options, config.error().what);
   if (config->models.empty())
     return bad_input(options, options.config + ": no [model.*] table, nothing to test");
+  // Bundles bring code: it gets no more rights here than the daemon has.
+  if (Status s = give_up_rights(*config); !s.ok()) return bad_input(options, s.error().what);
   World world;
   world.jobs = options.jobs;
   const TraceFile trace;

@@ -6,12 +6,15 @@
 
 #include "models/bundle/golden_answers.h"
 
+#include "daemon/realtime.h"
+
 namespace modeld::selftest {
 
 hal::DeviceConfig Subject::device_config() const {
   hal::DeviceConfig out;
   out.threads = manifest().plan.target.threads;
-  out.cpus = model.cpus;
+  out.cpus =
+      daemon::usable_cpus(model.cpus);  // as the worker: those that are not there are left out
   out.on_null_run = bundle::golden_answers(*bundle);  // only the null device asks
   return out;
 }
