@@ -29,23 +29,21 @@ models::VehicleState vehicle_state(const ipc::VehicleInputs& v) {
   return s;
 }
 
-// All zero when there is no file.
-struct FileStamp {
-  uint64_t file = 0;     // which one the name stands for
-  uint64_t content = 0;  // changes whenever it is written to
-};
-
-FileStamp file_stamp(const std::string& path) {
-  struct stat st {};
-  if (stat(path.c_str(), &st) != 0) return {};
-  return {static_cast<uint64_t>(st.st_ino) * 31 + static_cast<uint64_t>(st.st_dev),
-          static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000007 +
-              static_cast<uint64_t>(st.st_mtim.tv_nsec) + static_cast<uint64_t>(st.st_size)};
+uint64_t stamp_of(const struct stat& st) {
+  return static_cast<uint64_t>(st.st_ino) * 1000003 +
+         static_cast<uint64_t>(st.st_mtim.tv_sec) * 1000000007 +
+         static_cast<uint64_t>(st.st_mtim.tv_nsec) + static_cast<uint64_t>(st.st_size);
 }
 
+// Changes whenever the file does; 0 when there is none.
 uint64_t stamp_of(const std::string& path) {
-  const FileStamp s = file_stamp(path);
-  return s.file * 1000003 + s.content;
+  struct stat st {};
+  return stat(path.c_str(), &st) == 0 ? stamp_of(st) : 0;
+}
+
+uint64_t stamp_of(const UniqueFd& file) {
+  struct stat st {};
+  return file.is_open() && fstat(file.get(), &st) == 0 ? stamp_of(st) : 0;
 }
 
 // Older than 0.5 s, or of a clock that is not ours: nothing a model may be fed with.
@@ -95,10 +93,7 @@ void ModelUnit::tick(int64_t now, const Feed& feed) {
   // A worker may say more than can be heard: the rest is for the next tick.
   for (size_t i = 0; i < kEventsPerTick && link_.poll(event); ++i) on_event(event, now);
   check_deadlines(now);
-  if (warm_since_ns_ != 0 && kill_ns_ == 0) {
-    resend_buffers();
-    check_bundle(now);
-  }
+  if (warm_since_ns_ != 0 && kill_ns_ == 0) resend_buffers();
   check_inputs(now, feed);
   restart_if_due(now);
   heartbeat_if_due(now);
@@ -180,6 +175,12 @@ void ModelUnit::on_answer(int64_t now) {
 void ModelUnit::on_accepted(int64_t now) {
   // Begun before a fault that reset the model: its state is of a past that does not count any more.
   if (reset_pending_) return;
+  // The worker runs what it has mapped and has checked once. Another file of the same name is none
+  // of its business; the same file with other bytes is: nobody knows what it computed.
+  if (stamp_of(bundle_fd_) != bundle_stamp_) {
+    fault(Reason::kBundleInvalid, now, choice_.file + " was written to while it ran");
+    return send(report_, false, now, {}, kFrameQuietNs);
+  }
   // The worker checked the raw vector; parsed numbers (exp of a sigma) must be finite as well.
   if (const Status parsed = parse_outputs(); !parsed.ok()) {
     ++status_.non_finite;
@@ -261,16 +262,6 @@ void ModelUnit::check_deadlines(int64_t now) {
   }
 }
 
-// The worker runs what it has mapped and has checked once. Another file of the same name is none of
-// its business; the same file with other bytes is: nobody knows what it computes now.
-void ModelUnit::check_bundle(int64_t now) {
-  if (!link_.is_alive() || now < next_bundle_look_ns_) return;
-  next_bundle_look_ns_ = now + kBundleLookNs;
-  const FileStamp seen = file_stamp(choice_.file);
-  if (seen.file != loaded_file_ || seen.content == loaded_content_) return;
-  fault(Reason::kBundleInvalid, now, choice_.file + " was written to while it ran");
-}
-
 void ModelUnit::check_inputs(int64_t now, const Feed& feed) {
   if (!can_run(standing_.state) || !link_.is_alive() || kill_ns_ != 0 || warm_since_ns_ == 0)
     return;
@@ -327,9 +318,8 @@ void ModelUnit::start_worker(int64_t now) {
   Result<BundleChoice> choice =
       forced_ != '\0' ? choose_other(config_.bundle, forced_) : choose_bundle(config_.bundle);
   if (choice.ok()) choice_ = std::move(*choice);
-  const FileStamp now_there = file_stamp(choice_.file);
-  loaded_file_ = now_there.file;
-  loaded_content_ = now_there.content;
+  bundle_fd_.reset(open(choice_.file.c_str(), O_PATH | O_CLOEXEC));
+  bundle_stamp_ = stamp_of(bundle_fd_);
   file_stamp_ = stamp_of_choice();
   if (!choice.ok()) return fault(Reason::kBundleInvalid, now, choice.error().what);
   setup_.bundle = choice_.file;

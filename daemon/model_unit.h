@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <string>
 
+#include "hal/base/unique_fd.h"
+
 #include "ipc/frame_client.h"
 #include "ipc/message_types.h"
 
@@ -47,7 +49,6 @@ inline constexpr int64_t kHeartbeatsLastNs =
 inline constexpr int64_t kReapNs = 2'000'000'000;
 inline constexpr int64_t kFirstBackOffNs = 100'000'000;
 inline constexpr int64_t kLongestBackOffNs = 5'000'000'000;
-inline constexpr int64_t kBundleLookNs = 100'000'000;
 inline constexpr size_t kEventsPerTick = 16;
 inline constexpr size_t kLateWindow = 100;
 inline constexpr size_t kLateAllowed = 3;
@@ -137,7 +138,6 @@ class ModelUnit {
   Status parse_outputs();
   void count_late(int64_t now);
   void check_deadlines(int64_t now);
-  void check_bundle(int64_t now);
   void check_inputs(int64_t now, const Feed& feed);
   void input_fault(Reason reason, int64_t now, const std::string& text);
   bool camera_is_back(int64_t now, const Feed& feed) const;
@@ -216,9 +216,8 @@ class ModelUnit {
   size_t late_at_ = 0;
   uint64_t file_stamp_ = 0;  // of the bundle file that failed for good
   int64_t next_file_look_ns_ = 0;
-  uint64_t loaded_file_ = 0;  // of the worker's bundle when the worker was started
-  uint64_t loaded_content_ = 0;
-  int64_t next_bundle_look_ns_ = 0;
+  UniqueFd bundle_fd_;         // of the worker's bundle, only to look at
+  uint64_t bundle_stamp_ = 0;  // when the worker was started
 };
 
 }  // namespace modeld::daemon

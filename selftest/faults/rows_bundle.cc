@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "selftest/e2e/bundle_damage.h"
 #include "selftest/faults/row.h"
 #include "selftest/faults/world.h"
@@ -38,6 +40,13 @@ void damage_road(Scene& s, const std::function<void(std::string&)>& change) {
   change(bytes);
   put_bytes(road_file(s), bytes);
   use_road_file(s);
+}
+
+// In place, as cp does it, but without cutting the file first.
+void write_into_road(Scene& s) {
+  std::fstream file(road_file(s), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-64, std::ios::end);
+  file << std::string(64, 'x');
 }
 
 void mend_road(Scene& s) {
@@ -410,6 +419,22 @@ constexpr Row kRows[] = {
      .gate = Gate::kStays,
      .setup = [](Scene& s) { damage_road(s, [](std::string&) {}); },
      .inject = [](Scene& s) { put_bytes(road_file(s), "no bundle"); }},
+    {.name = "bundle-overwritten-live",
+     .by = By::kWorld,
+     .source = "6",
+     .injected = "other bytes written into the running file",
+     .model = "road",
+     .see = See::kState,
+     .state = kOut,
+     .reason = Reason::kBundleInvalid,
+     .text = "was written to while it ran",
+     .bound_ms = 250,
+     .back = Back::kRepair,
+     .back_ms = kMendedMs,
+     .gate = Gate::kLeaves,
+     .setup = [](Scene& s) { damage_road(s, [](std::string&) {}); },
+     .inject = write_into_road,
+     .repair = mend_road},
     {.name = "bundle-cut-live",
      .by = By::kWorld,
      .source = "7 #11",
