@@ -89,6 +89,7 @@ class RowRun {
     out_.skipped = scene_.skipped();
     out_.note = scene_.noted();
     out_.findings = scene_.findings();
+    out_.late = scene_.late();
     return out_;
   }
 
@@ -96,25 +97,34 @@ class RowRun {
   void play() {
     start_ns_ = now_ns();
     scene_.start();
-    if (row_.inject != nullptr && row_.settles && !settle()) return;
+    if (row_.inject == nullptr || !row_.settles || settle()) play_fault();
+    if (!scene_.skipped().empty()) return;
+    judge_messages();
+    if (scene_.records && row_.back != Back::kStays) out_.replayed = scene_.replay(row_.model);
+  }
+
+  void play_fault() {
     fault_ns_ = now_ns();
     if (row_.inject == nullptr) fault_ns_ = start_ns_;
     if (row_.inject != nullptr) row_.inject(scene_);
     if (!scene_.skipped().empty()) return;
     watch();
     recover();
-    if (row_.verify != nullptr) row_.verify(scene_);
-    judge_messages();
-    judge_gate();
-    if (scene_.records && row_.back != Back::kStays) out_.replayed = scene_.replay(row_.model);
+    // What follows from a state that never came is no finding of its own.
+    if (is_told() && row_.verify != nullptr) row_.verify(scene_);
+    const auto gate_log = scene_.stop_gate(row_.model);
+    for (const GateEntry& e : gate_log) out_.gate_log.push(entry_json(e));
+    if (is_told()) judge_gate(gate_log);
   }
+
+  bool is_told() const { return row_.see != See::kState || seen_ns_ != 0; }
 
   // Both models READY, the second of grace over and the gate in: only then a fault means something.
   bool settle() {
     for (const char* model : {"road", "cabin"}) {
       const auto enough = [&] { return valid_count(model) >= kSettledOutputs; };
       if (scene_.tap().wait_for(enough, kLoadMs)) continue;
-      scene_.require(false, std::string(model) + " did not get READY before the fault");
+      scene_.require_in_time(false, std::string(model) + " did not get READY before the fault");
       return false;
     }
     return true;
@@ -150,21 +160,14 @@ class RowRun {
     scene_.tap().wait_for([&] { return expected_transition().has_value(); }, limit + 3000);
     if (scene_.fault_ns) fault_ns_ = *scene_.fault_ns;
     const auto seen = expected_transition();
-    if (!seen) {
-      std::string states;
-      for (const Transition& t : scene_.tap().transitions(row_.model))
-        states += " " + state_text(t.status.state, t.status.reason);
-      out_.seen = "not seen";
-      return scene_.require(false,
-                            "expected " + state_text(row_.state, row_.reason) + ", seen" + states);
-    }
+    if (!seen) return tell_not_seen();
     seen_ns_ = seen->at_ns;
     out_.seen = state_text(seen->status.state, seen->status.reason);
     out_.seen_ms = (seen->at_ns - fault_ns_) / kNsPerMs;
     out_.state_text = seen->status.text;
-    scene_.require(out_.seen_ms <= limit,
-                   strf("state came after %lld ms, bound %lld",
-                        static_cast<long long>(out_.seen_ms), static_cast<long long>(limit)));
+    scene_.require_in_time(out_.seen_ms <= limit, strf("state came after %lld ms, bound %lld",
+                                                       static_cast<long long>(out_.seen_ms),
+                                                       static_cast<long long>(limit)));
     scene_.require(out_.state_text.find(row_.text) != std::string::npos,
                    "text '" + out_.state_text + "' does not say '" + row_.text + "'");
     if (is_live(row_.state)) return;
@@ -172,9 +175,24 @@ class RowRun {
     for (const Transition& t : scene_.tap().transitions(row_.model)) {
       const bool before = t.at_ns >= fault_ns_ && t.at_ns < seen_ns_;
       const bool blames = t.status.state == ModelState::kUnavailable;
-      scene_.require(!(before && blames),
-                     "first came " + state_text(t.status.state, t.status.reason));
+      if (before && blames)
+        scene_.refuse(t.status, "first came " + state_text(t.status.state, t.status.reason));
     }
+  }
+
+  // Late, unless another reason was given instead.
+  void tell_not_seen() {
+    out_.seen = "not seen";
+    std::string states;
+    bool blames_another = false;
+    for (const Transition& t : scene_.tap().transitions(row_.model)) {
+      states += " " + state_text(t.status.state, t.status.reason);
+      const bool blames = t.status.state == ModelState::kUnavailable && t.at_ns >= fault_ns_;
+      blames_another = blames_another || (blames && !is_lateness(t.status));
+    }
+    const std::string what = "expected " + state_text(row_.state, row_.reason) + ", seen" + states;
+    scene_.require(!blames_another, what);
+    scene_.require_in_time(blames_another, what);
   }
 
   void watch_nothing() {
@@ -186,13 +204,13 @@ class RowRun {
       for (const Transition& t : scene_.tap().transitions(model)) {
         if (t.at_ns < fault_ns_ || t.status.state == ModelState::kReady) continue;
         out_.seen = state_text(t.status.state, t.status.reason);
-        scene_.require(false, std::string(model) + " became " + out_.seen);
+        scene_.refuse(t.status, std::string(model) + " became " + out_.seen);
       }
     }
     const auto expected = static_cast<size_t>(row_.bound_ms / 50 * 8 / 10);
-    scene_.require(valid_count(row_.model) - before >= expected,
-                   strf("%zu valid outputs in %lld ms", valid_count(row_.model) - before,
-                        static_cast<long long>(row_.bound_ms)));
+    scene_.require_in_time(valid_count(row_.model) - before >= expected,
+                           strf("%zu valid outputs in %lld ms", valid_count(row_.model) - before,
+                                static_cast<long long>(row_.bound_ms)));
   }
 
   void watch_silence() {
@@ -201,8 +219,9 @@ class RowRun {
     const auto all = scene_.tap().outputs(row_.model);
     const int64_t last = all.empty() ? 0 : all.back().at_ns;
     out_.seen_ms = std::max<int64_t>(0, (last - fault_ns_) / kNsPerMs);
-    scene_.require(out_.seen_ms <= 2 * kPeriodNs / kNsPerMs * slack_,
-                   strf("outputs went on for %lld ms", static_cast<long long>(out_.seen_ms)));
+    scene_.require_in_time(
+        out_.seen_ms <= 2 * kPeriodNs / kNsPerMs * slack_,
+        strf("outputs went on for %lld ms", static_cast<long long>(out_.seen_ms)));
   }
 
   // A model that is out says so at 20 Hz for a second, then nothing.
@@ -223,18 +242,19 @@ class RowRun {
     const auto all = scene_.tap().transitions(row_.model);
     const bool stayed_out = all.back().at_ns == seen_ns_;
     const bool watched_a_second = until - seen_ns_ >= kHeartbeatNs && stayed_out;
-    scene_.require(beats > 0, "no heartbeat said that the model is out");
-    scene_.require(longest <= 5 * kPeriodNs * slack_,
-                   strf("%lld ms without a heartbeat", static_cast<long long>(longest / kNsPerMs)));
+    scene_.require_in_time(beats > 0, "no heartbeat said that the model is out");
+    scene_.require_in_time(
+        longest <= 5 * kPeriodNs * slack_,
+        strf("%lld ms without a heartbeat", static_cast<long long>(longest / kNsPerMs)));
     if (watched_a_second && row_.back == Back::kStays)
-      scene_.require(last_invalid - seen_ns_ <= 1500 * kNsPerMs * slack_ &&
-                         last_invalid - seen_ns_ >= kHeartbeatNs * 9 / 10,
-                     strf("heartbeats for %lld ms instead of a second",
-                          static_cast<long long>((last_invalid - seen_ns_) / kNsPerMs)));
+      scene_.require_in_time(last_invalid - seen_ns_ <= 1500 * kNsPerMs * slack_ &&
+                                 last_invalid - seen_ns_ >= kHeartbeatNs * 9 / 10,
+                             strf("heartbeats for %lld ms instead of a second",
+                                  static_cast<long long>((last_invalid - seen_ns_) / kNsPerMs)));
   }
 
   void recover() {
-    if (!scene_.findings().empty() && row_.see == See::kState && seen_ns_ == 0) return;
+    if (!is_told()) return;
     int64_t from = std::max(fault_ns_, seen_ns_);
     if (row_.back != Back::kItself || row_.gate == Gate::kNoEntry) {
       // Long enough for the gate to act and for the heartbeats to end.
@@ -243,9 +263,8 @@ class RowRun {
     }
     if (row_.back == Back::kStays) {
       const auto status = scene_.tap().status(row_.model);
-      if (row_.see == See::kState)
-        scene_.require(status && is_live(status->state) == is_live(row_.state),
-                       std::string("did not stay ") + ipc::model_state_name(row_.state));
+      if (row_.see == See::kState && is_live(status->state) != is_live(row_.state))
+        scene_.refuse(*status, std::string("did not stay ") + ipc::model_state_name(row_.state));
       return;
     }
     if (row_.repair != nullptr) {
@@ -255,11 +274,11 @@ class RowRun {
     const int64_t limit = row_.back_ms * slack_;
     std::optional<int64_t> back;
     scene_.tap().wait_for([&] { return (back = ready_since(from)).has_value(); }, limit + 3000);
-    if (!back) return scene_.require(false, "not READY again");
+    if (!back) return scene_.require_in_time(false, "not READY again");
     out_.back_ms = std::max<int64_t>(0, (*back - from) / kNsPerMs);
-    scene_.require(out_.back_ms <= limit,
-                   strf("READY again after %lld ms, bound %lld",
-                        static_cast<long long>(out_.back_ms), static_cast<long long>(limit)));
+    scene_.require_in_time(out_.back_ms <= limit, strf("READY again after %lld ms, bound %lld",
+                                                       static_cast<long long>(out_.back_ms),
+                                                       static_cast<long long>(limit)));
     // Outputs of the recovered model are looked at, too.
     const size_t before = valid_count(row_.model);
     scene_.tap().wait_for([&] { return valid_count(row_.model) >= before + 12; }, 3000);
@@ -289,9 +308,7 @@ class RowRun {
     }
   }
 
-  void judge_gate() {
-    const auto log = scene_.stop_gate(row_.model);
-    for (const GateEntry& e : log) out_.gate_log.push(entry_json(e));
+  void judge_gate(const std::vector<GateEntry>& log) {
     const auto is_out = [](const GateEntry& e) {
       return e.decision == "soft disable" || e.decision == "immediate disable";
     };
@@ -299,7 +316,7 @@ class RowRun {
     const bool was_in = std::any_of(log.begin(), log.end(), [&](const GateEntry& e) {
       return e.decision == "may engage" && e.time_ns < std::max(fault_ns_, seen_ns_);
     });
-    scene_.require(was_in, "the gate was not in before the fault");
+    scene_.require_in_time(was_in, "the gate was not in before the fault");
     const GateEntry* exit = nullptr;
     for (const GateEntry& e : log) {
       if (e.time_ns < fault_ns_ - kPeriodNs || !is_out(e)) continue;
@@ -319,13 +336,13 @@ class RowRun {
     const int64_t first_missed = exit->frame_received_ns + kPeriodNs;
     out_.gate_ms = std::max<int64_t>(0, (exit->time_ns - first_missed) / kNsPerMs);
     judge_last_frame(*exit);
-    scene_.require(row_.gate != Gate::kStays, "the gate left: " + exit->because);
-    scene_.require(row_.gate != Gate::kSoft || exit->decision == "soft disable",
-                   "the gate left at once: " + exit->because);
+    scene_.require_in_time(row_.gate != Gate::kStays, "the gate left: " + exit->because);
+    scene_.require_in_time(row_.gate != Gate::kSoft || exit->decision == "soft disable",
+                           "the gate left at once: " + exit->because);
     scene_.require(row_.gate != Gate::kLeaves || longest_gap_ns() < kOutageNs ||
                        exit->decision == "immediate disable",
                    "the gate never left for good");
-    scene_.require(
+    scene_.require_in_time(
         out_.gate_ms <= kGateExitMs * slack_,
         strf("the gate left %lld ms after the first missed frame, bound %lld",
              static_cast<long long>(out_.gate_ms), static_cast<long long>(kGateExitMs * slack_)));
@@ -335,20 +352,22 @@ class RowRun {
   // time, and nothing valid came between it and the decision.
   void judge_last_frame(const GateEntry& exit) {
     const int64_t tolerance_ns = 2 * kPeriodNs * slack_;
-    const Output* used = nullptr;
+    bool was_valid = false, was_then = false;
     int64_t newest_ns = 0;
     const auto all = scene_.tap().outputs(row_.model);
     for (const Output& o : all) {
       if (!o.header.valid) continue;
       if (o.at_ns < exit.time_ns - tolerance_ns) newest_ns = o.at_ns;
-      if (o.frame_id == exit.frame_id && std::abs(o.at_ns - exit.frame_received_ns) < tolerance_ns)
-        used = &o;
+      if (o.frame_id != exit.frame_id) continue;
+      was_valid = true;
+      was_then = was_then || std::abs(o.at_ns - exit.frame_received_ns) < tolerance_ns;
     }
-    const auto id = static_cast<unsigned long long>(exit.frame_id);
-    scene_.require(used != nullptr,
-                   strf("the gate says it used frame %llu last, which nobody else saw valid", id));
-    scene_.require(newest_ns <= exit.frame_received_ns + tolerance_ns,
-                   strf("the gate says it used frame %llu last, others came after it", id));
+    const std::string says = strf("the gate says it used frame %llu last, ",
+                                  static_cast<unsigned long long>(exit.frame_id));
+    scene_.require(was_valid, says + "which nobody else saw valid");
+    scene_.require_in_time(was_then, says + "which others got at another time");
+    scene_.require_in_time(newest_ns <= exit.frame_received_ns + tolerance_ns,
+                           says + "others came after it");
   }
 
   Json entry_json(const GateEntry& e) const {
@@ -394,6 +413,12 @@ class RowRun {
   int64_t seen_ns_ = 0;
 };
 
+Json list_json(const std::vector<std::string>& texts) {
+  Json out = Json::array();
+  for (const std::string& text : texts) out.push(text);
+  return out;
+}
+
 }  // namespace
 
 Verdict run_row(const Row& row, const std::string& defect, int64_t slack) {
@@ -423,9 +448,8 @@ Json to_json(const Verdict& v) {
   out.set("gate_log", v.gate_log);
   out.set("messages", v.messages).set("valid", v.valid).set("replayed", v.replayed);
   out.set("skipped", v.skipped).set("note", v.note);
-  Json findings = Json::array();
-  for (const std::string& f : v.findings) findings.push(f);
-  out.set("findings", std::move(findings));
+  out.set("findings", list_json(v.findings)).set("late", list_json(v.late));
+  out.set("late_in_earlier_tries", list_json(v.earlier));
   return out;
 }
 
@@ -448,7 +472,14 @@ Verdict from_json(const Json& json) {
   v.replayed = static_cast<uint64_t>(number("replayed"));
   v.skipped = text("skipped");
   v.note = text("note");
-  for (const Json& f : json.find("findings")->items()) v.findings.push_back(f.string_or(""));
+  const auto list = [&](const char* key) {
+    std::vector<std::string> out;
+    for (const Json& item : json.find(key)->items()) out.push_back(item.string_or(""));
+    return out;
+  };
+  v.findings = list("findings");
+  v.late = list("late");
+  v.earlier = list("late_in_earlier_tries");
   return v;
 }
 

@@ -103,8 +103,8 @@ void compiler_that_hangs(Scene& s) {
 }
 
 void expect_no_compiler_left(Scene& s) {
-  s.require(s.tap().wait_for([] { return count_processes("86399") == 0; }, 1000),
-            "the hung compiler outlived its worker");
+  const auto is_gone = [] { return count_processes("86399") == 0; };
+  s.require_in_time(s.tap().wait_for(is_gone, 1000), "the hung compiler outlived its worker");
 }
 
 void pipe_for_a_bundle(Scene& s) {

@@ -41,15 +41,15 @@ void wait_for_black_frame(Scene& s, const char* model) {
     }
     return std::nullopt;
   };
-  s.require(s.tap().wait_for([&] { return black().has_value(); }, 10'000),
-            "the black frame was not run");
+  s.require_in_time(s.tap().wait_for([&] { return black().has_value(); }, 10'000),
+                    "the black frame was not run");
   if (const auto o = black()) s.fault_ns = o->timings.sof_ns;
 }
 
 void expect_one_fault(Scene& s, const char* model) {
   const auto status = s.tap().status(model);
   s.require(status && status->non_finite == 1, "one black frame is not one fault");
-  s.require(status && status->worker_starts == 1, "the worker did not live on");
+  s.require_starts(model, 1, "the worker did not live on");
   for (const Output& o : s.tap().outputs(model))
     s.require(!(o.header.valid && o.frame_id == std::stoull(kBlackFrame)),
               "the black frame's output is valid");
@@ -103,7 +103,7 @@ bool has_run_a_frame(Scene& s, const std::string& process) {
 // The fallback is warm once it runs the frames, too.
 void wait_for_warm_fallback(Scene& s) {
   const auto is_warm = [&] { return has_run_a_frame(s, "road fallback worker"); };
-  s.require(s.tap().wait_for(is_warm, kWarmMs), "the fallback does not run frames");
+  s.require_in_time(s.tap().wait_for(is_warm, kWarmMs), "the fallback does not run frames");
 }
 
 void kill_primary(Scene& s) {
@@ -118,11 +118,11 @@ void expect_fallback_at_once(Scene& s) {
     const int64_t ms = (o.header.time_ns - *s.fault_ns) / kNsPerMs;
     s.note(strf("fallback's first valid message after %lld ms (limit 200)",
                 static_cast<long long>(ms)));
-    s.require(ms < kFallbackMs * s.slack,
-              strf("the fallback spoke after %lld ms", static_cast<long long>(ms)));
+    s.require_in_time(ms < kFallbackMs * s.slack,
+                      strf("the fallback spoke after %lld ms", static_cast<long long>(ms)));
     return;
   }
-  s.require(false, "the fallback never spoke");
+  s.require_in_time(false, "the fallback never spoke");
 }
 
 void kill_both(Scene& s) {

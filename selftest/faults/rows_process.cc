@@ -38,14 +38,13 @@ void stop_worker(Scene& s) {
 }
 
 void expect_cabin_untouched(Scene& s) {
-  const auto cabin = s.tap().status("cabin");
-  s.require(cabin && cabin->worker_starts == 1, "cabin's worker was replaced, too");
+  s.require_starts("cabin", 1, "cabin's worker was replaced, too");
 }
 
 void kill_worker_three_times(Scene& s) {
   for (int i = 0; i < 3; ++i) {
-    s.require(s.tap().wait_for([&] { return s.rig().worker_pid("road") > 0; }, kPatienceMs),
-              "no new worker");
+    const auto is_there = [&] { return s.rig().worker_pid("road") > 0; };
+    s.require_in_time(s.tap().wait_for(is_there, kPatienceMs), "no new worker");
     s.signal_worker("road", SIGKILL);
     s.pause_ms(50);
   }
@@ -57,15 +56,16 @@ void wait_until_wedged(Scene& s) {
     return now && now->reason == Reason::kDeviceLost &&
            now->text.find("wedged") != std::string::npos;
   };
-  s.require(s.tap().wait_for(is_wedged, 4000), "a worker that cannot be ended is not device_lost");
+  s.require_in_time(s.tap().wait_for(is_wedged, 4000),
+                    "a worker that cannot be ended is not device_lost");
   s.require(s.tap().status("road")->worker_starts == 1, "a second worker on a wedged device");
   thaw(s);
 }
 
 // The worker of the only model, as soon as there is one: it loads for a while yet.
 int loading_worker(Scene& s) {
-  s.require(s.tap().wait_for([&] { return !s.rig().worker_pids().empty(); }, kPatienceMs),
-            "no worker");
+  const auto is_there = [&] { return !s.rig().worker_pids().empty(); };
+  s.require_in_time(s.tap().wait_for(is_there, kPatienceMs), "no worker");
   const auto workers = s.rig().worker_pids();
   return workers.empty() ? 0 : workers.front();
 }
@@ -87,8 +87,8 @@ void stop_loading_worker(Scene& s) {
 void kill_loading_worker(Scene& s) {
   const int pid = loading_worker(s);
   if (pid > 0) kill(pid, SIGSTOP);
-  s.require(s.tap().wait_for([&] { return s.tap().status("road").has_value(); }, 1000),
-            "no state while the worker loads");
+  const auto is_told = [&] { return s.tap().status("road").has_value(); };
+  s.require_in_time(s.tap().wait_for(is_told, 1000), "no state while the worker loads");
   s.fault_ns = now_ns();
   if (pid > 0) kill(pid, SIGKILL);
 }

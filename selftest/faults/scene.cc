@@ -32,6 +32,12 @@ int64_t number_of(const Json& object, const char* key) {
 
 }  // namespace
 
+bool is_lateness(const ipc::ModelStatus& status) {
+  const auto says = [&](const char* text) { return status.text.find(text) != std::string::npos; };
+  return status.reason == ipc::Reason::kTimeout || says("no frame for 150 ms") ||
+         says("no vehicle input for 0.5 s");
+}
+
 Scene::Scene(std::string defect) : defect_(std::move(defect)), temp_(make_temp()) {
   options.bundles = {{"road", e2e::tiny_bundle("road")}, {"cabin", e2e::tiny_bundle("cabin")}};
   options.camera = {"--camera", "1344x760"};
@@ -102,6 +108,25 @@ void Scene::skip(const std::string& why) {
 
 void Scene::require(bool holds, const std::string& what) {
   if (!holds) findings_.push_back(what);
+}
+
+void Scene::require_in_time(bool holds, const std::string& what) {
+  if (!holds) late_.push_back(what);
+}
+
+void Scene::refuse(const ipc::ModelStatus& status, const std::string& what) {
+  (is_lateness(status) ? late_ : findings_).push_back(what);
+}
+
+void Scene::require_starts(const std::string& model, uint64_t starts, const std::string& what) {
+  const auto status = tap().status(model);
+  const bool holds = status && status->worker_starts == starts;
+  const auto all = tap().transitions(model);
+  const bool timed_out = std::any_of(all.begin(), all.end(), [](const e2e::Transition& t) {
+    return t.status.state == ipc::ModelState::kUnavailable &&
+           t.status.reason == ipc::Reason::kTimeout;
+  });
+  if (!holds) (timed_out ? late_ : findings_).push_back(what);
 }
 
 std::vector<GateEntry> Scene::stop_gate(const std::string& model) {

@@ -27,6 +27,10 @@ struct GateEntry {
   int64_t frame_received_ns = 0;  // 0: none yet
 };
 
+// A state that says that something came too late by one of the daemon's own clocks: a busy machine
+// brings it about by itself.
+bool is_lateness(const ipc::ModelStatus& status);
+
 class Scene {
  public:
   // `defect`: a deliberate one of the self-proof, "" for the programs as they are.
@@ -56,8 +60,14 @@ class Scene {
 
   // The row cannot be run here.
   void skip(const std::string& why);
-  // A finding of the row's own.
+  // A finding: what was seen is wrong, and one time is enough.
   void require(bool holds, const std::string& what);
+  // A finding about time: it came too late, or not within its bound. The machine may be to blame.
+  void require_in_time(bool holds, const std::string& what);
+  // A state that came and should not have.
+  void refuse(const ipc::ModelStatus& status, const std::string& what);
+  // So many workers, the first included; one that timed out and was replaced is about time.
+  void require_starts(const std::string& model, uint64_t starts, const std::string& what);
   // A figure worth showing beside the verdict.
   void note(const std::string& text) { note_ = text; }
   const std::string& noted() const { return note_; }
@@ -72,6 +82,7 @@ class Scene {
   uint64_t replay(const std::string& model);
 
   const std::vector<std::string>& findings() const { return findings_; }
+  const std::vector<std::string>& late() const { return late_; }
   const std::string& skipped() const { return skipped_; }
   const std::string& defect() const { return defect_; }
   // Undone when the row ends.
@@ -89,6 +100,7 @@ class Scene {
   std::unique_ptr<e2e::Rig> rig_;
   std::vector<std::function<void()>> undo_;
   std::vector<std::string> findings_;
+  std::vector<std::string> late_;
   std::string skipped_;
   std::string note_;
 };
