@@ -360,7 +360,11 @@ int main(int argc, char** argv) {
   app.add_option("--small", small, "then frames of the small models")->capture_default_str();
   app.add_flag("--self-proof", self_proof, "deliberate leaks, each must be found");
   app.footer(modeld::env_help());
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
   using modeld::faults::Plan;
   if (self_proof) return modeld::faults::run_proof();
   return modeld::faults::run_plans({Plan{"tiny", replays, ""}, Plan{"small", small, ""}});
