@@ -1,6 +1,7 @@
 // Deliberate defects of the daemon: functions of the real program, wrapped by the linker
 // (--wrap in meson.build), that do their work wrongly when asked to. What finds none of them would
 // find nothing.
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/common/model_core.h"
@@ -33,19 +35,28 @@ using Floats = std::span<const float>;
 
 constexpr useconds_t kLateUs = 400'000;
 constexpr size_t kLeakBytes = 256;
-constexpr uint64_t kMessagesPerDescriptor = 200;
+constexpr uint64_t kCallsPerLeak = 200;
 
-// With every message; kept where a compiler cannot see that nobody needs it.
-void leak() {
+// With every message of the supervisor ("") or every frame of a worker ("worker-"). Kept where a
+// compiler cannot see that nobody needs it.
+void leak(const std::string& who) {
   static void* volatile kept = nullptr;
-  static uint64_t messages = 0;
-  ++messages;
-  if (has_defect("leaks-memory")) {
+  static uint64_t calls = 0;
+  ++calls;
+  if (has_defect(who + "leaks-memory")) {
     kept = std::malloc(kLeakBytes);
     std::memset(kept, 1, kLeakBytes);
   }
-  if (has_defect("leaks-descriptors") && messages % kMessagesPerDescriptor == 0)
-    (void)!dup(STDIN_FILENO);
+  if (calls % kCallsPerLeak != 0) return;
+  if (has_defect(who + "leaks-descriptors")) (void)!dup(STDERR_FILENO);
+  pthread_t thread;
+  if (has_defect(who + "leaks-threads"))
+    (void)!pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          while (true) pause();
+        },
+        nullptr);
 }
 
 }  // namespace
@@ -74,6 +85,17 @@ Status wrap_core_reset(ModelCore* self) __asm__("__wrap_" CORE_RESET);
 
 Status wrap_core_reset(ModelCore* self) {
   return has_defect("keeps-state") ? Status() : real_core_reset(self);
+}
+
+// ---- a worker's leaks ----
+
+#define CORE_COMMIT "_ZN6modeld6models9ModelCore6commitEv"
+void real_core_commit(ModelCore* self) __asm__("__real_" CORE_COMMIT);
+void wrap_core_commit(ModelCore* self) __asm__("__wrap_" CORE_COMMIT);
+
+void wrap_core_commit(ModelCore* self) {
+  leak("worker-");
+  real_core_commit(self);
 }
 
 // ---- "wrong-reason", "tells-late" ----
@@ -110,7 +132,7 @@ int __wrap_kill(pid_t pid, int signal) {
 }
 
 int __wrap_zmq_send(void* socket, const void* bytes, size_t size, int flags) {
-  leak();
+  leak("");
   static std::map<void*, std::vector<std::byte>> last_good;
   const std::span<const std::byte> message(static_cast<const std::byte*>(bytes), size);
   ipc::Header header;

@@ -3,17 +3,21 @@
 // which shows the next frame as soon as both models have answered the last one.
 // Contract: resident memory (own and shared), descriptors and threads of supervisor and workers are
 // taken at 1 %, 50 % and 100 % of the frames; more than 64 KiB or one descriptor or thread between
-// the first and the last is a finding (exit 1). A frame that the daemon had no time to look at
-// while it was fresh (a pause of this machine) is dropped by contract: the next one is shown, and
-// how many that were is printed; more than one in a thousand is a finding. --self-proof: a daemon
-// that leaks memory and one that leaks descriptors must be found.
+// the first and the last is a finding (exit 1). So is a worker that was replaced, or a model that
+// was UNAVAILABLE after it was READY (but for want of frames): figures of a fresh process say
+// nothing. A frame that the daemon had no time to look at while it was fresh (a pause of this
+// machine) is dropped by contract: the next one is shown, and how many that were is printed; more
+// than one in a thousand is a finding. --self-proof: what leaks memory, descriptors or threads, and
+// a worker killed on the way, must be found. Exit 2: a bad option.
 #include <limits.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 
 #include "hal/base/env.h"
 #include "hal/base/text.h"
@@ -104,6 +108,7 @@ class QuickCamera {
 
 struct Holding {
   std::string name;
+  int pid = 0;
   int64_t resident_bytes = 0;
   int64_t file_bytes = 0;
   int64_t fds = 0;
@@ -135,6 +140,7 @@ Holding holding_of(const std::string& name, int pid) {
   const std::string proc = "/proc/" + std::to_string(pid);
   Holding h;
   h.name = name;
+  h.pid = pid;
   const std::string status = e2e::proc_text(proc + "/status");
   h.resident_bytes = status_bytes(status, "RssAnon") + status_bytes(status, "RssShmem");
   h.file_bytes = status_bytes(status, "RssFile");
@@ -150,6 +156,7 @@ struct Plan {
   std::string size;
   uint64_t frames = 0;
   std::string defect;
+  uint64_t kill_at = 0;  // road's worker is killed from outside after so many frames; 0: never
 };
 
 class Soak {
@@ -179,16 +186,23 @@ class Soak {
     for (uint64_t done = 0; done < plan_.frames;) {
       RETURN_IF_ERROR(one_frame());
       ++done;
+      if (done == plan_.kill_at) kill_road_worker();
       for (size_t m = 0; m < marks.size(); ++m) {
         if (done == marks[m]) take(m);
       }
     }
     seconds_ = static_cast<double>(now_ns() - begin) / 1e9;
+    RETURN_IF_ERROR(hear_last_state());
     return judge();
   }
   double seconds() const { return seconds_; }
 
  private:
+  void kill_road_worker() const {
+    const int pid = rig_->worker_pid("road");
+    if (pid > 0) kill(pid, SIGKILL);
+  }
+
   // Shows frames until both models have answered the same one, or a newer.
   Status one_frame() {
     const Deadline end = Deadline::in_ms(kAnswerMs);
@@ -208,7 +222,7 @@ class Soak {
 
   // Of the frame shown last, from both models; for a while.
   Status wait_for_answers() {
-    const ipc::Feed::Handlers handlers{[&](const ipc::StateMessage& m) { note_trouble(m); },
+    const ipc::Feed::Handlers handlers{[&](const ipc::StateMessage& m) { hear(m); },
                                        [&](const ipc::RoadMessage& m) {
                                          road_answered_ = std::max(road_answered_, m.road_frame_id);
                                        },
@@ -224,19 +238,40 @@ class Soak {
     return {};
   }
 
-  // What the daemon says of a model that does not run.
-  void note_trouble(const ipc::StateMessage& message) {
+  // What the daemon says of its models, above all of one that does not run.
+  void hear(const ipc::StateMessage& message) {
+    state_ns_ = message.header.time_ns;
     for (const ipc::ModelStatus& m : message.models) {
+      Heard& h = heard_[m.name];
+      h.worker_starts = m.worker_starts;
+      h.was_ready = h.was_ready || m.state == ipc::ModelState::kReady;
       if (m.state != ipc::ModelState::kUnavailable) continue;
       last_trouble_ = m.name + ": " + ipc::reason_name(m.reason) + ": " + m.text;
+      if (h.was_ready && !e2e::is_of_the_machine(m.reason) && h.outage.empty())
+        h.outage = last_trouble_;
     }
+  }
+
+  // One more state message than the frames needed: it tells what the last of them did.
+  Status hear_last_state() {
+    const int64_t end_ns = now_ns();
+    const ipc::Feed::Handlers handlers{[&](const ipc::StateMessage& m) { hear(m); },
+                                       [](const ipc::RoadMessage&) {},
+                                       [](const ipc::CabinMessage&) {}};
+    const Deadline end = Deadline::in_ms(kAnswerMs);
+    while (state_ns_ <= end_ns) {
+      if (end.has_passed()) return fail(Errc::kTimeout, "soak: no state message at the end");
+      RETURN_IF_ERROR(feed_->pump(Deadline::in_ms(20), handlers));
+      camera_->service();
+    }
+    return {};
   }
 
   // Until both models run and what happens once a second has happened: frames at a camera's pace.
   Status start() {
     bool road = false, cabin = false;
     const ipc::Feed::Handlers handlers{
-        [](const ipc::StateMessage&) {},
+        [&](const ipc::StateMessage& m) { hear(m); },
         [&](const ipc::RoadMessage& m) { road = road || m.header.valid; },
         [&](const ipc::CabinMessage& m) { cabin = cabin || m.header.valid; }};
     const Deadline end = Deadline::in_ms(kAnswerMs);
@@ -262,28 +297,14 @@ class Soak {
   std::vector<std::string> judge() const {
     std::vector<std::string> findings;
     for (size_t p = 0; p < held_[0].size(); ++p) {
-      std::array<std::string, 3> texts;
-      for (size_t m = 0; m < held_.size(); ++m) {
-        const Holding& h = held_[m][p];
-        texts[m] = strf("%lld KiB (+%lld of files) %lld fds %lld threads",
-                        static_cast<long long>(h.resident_bytes / 1024),
-                        static_cast<long long>(h.file_bytes / 1024), static_cast<long long>(h.fds),
-                        static_cast<long long>(h.threads));
-      }
-      std::printf("%-6s %-12s  1 %%: %s   50 %%: %s   100 %%: %s\n", plan_.size.c_str(),
-                  held_[0][p].name.c_str(), texts[0].c_str(), texts[1].c_str(), texts[2].c_str());
-      const Holding& first = held_.front()[p];
-      const Holding& last = held_.back()[p];
-      const int64_t grown = last.resident_bytes - first.resident_bytes;
-      if (first.resident_bytes == 0 || last.resident_bytes == 0)
-        findings.push_back(first.name + " was not there all the time");
-      if (grown > kGrowthBytes)
-        findings.push_back(
-            strf("%s grew by %lld KiB", first.name.c_str(), static_cast<long long>(grown / 1024)));
-      if (last.fds > first.fds)
-        findings.push_back(strf("%s holds %lld descriptors more", first.name.c_str(),
-                                static_cast<long long>(last.fds - first.fds)));
-      if (last.threads > first.threads) findings.push_back(first.name + " has more threads");
+      print_holdings(p);
+      judge_process(p, findings);
+    }
+    for (const auto& [model, h] : heard_) {
+      if (h.worker_starts != 1)
+        findings.push_back(strf("%s had %llu workers", model.c_str(),
+                                static_cast<unsigned long long>(h.worker_starts)));
+      if (!h.outage.empty()) findings.push_back("UNAVAILABLE on the way: " + h.outage);
     }
     if (lost_ > 0)
       std::printf("%-6s %llu frames shown were not run, last trouble: %s\n", plan_.size.c_str(),
@@ -293,7 +314,52 @@ class Soak {
     return findings;
   }
 
+  void print_holdings(size_t process) const {
+    std::array<std::string, 3> texts;
+    for (size_t m = 0; m < held_.size(); ++m) {
+      const Holding& h = held_[m][process];
+      texts[m] = strf("%lld KiB (+%lld of files) %lld fds %lld threads",
+                      static_cast<long long>(h.resident_bytes / 1024),
+                      static_cast<long long>(h.file_bytes / 1024), static_cast<long long>(h.fds),
+                      static_cast<long long>(h.threads));
+    }
+    std::printf("%-6s %-12s  1 %%: %s   50 %%: %s   100 %%: %s\n", plan_.size.c_str(),
+                held_[0][process].name.c_str(), texts[0].c_str(), texts[1].c_str(),
+                texts[2].c_str());
+  }
+
+  void judge_process(size_t process, std::vector<std::string>& findings) const {
+    const Holding& first = held_.front()[process];
+    const Holding& last = held_.back()[process];
+    for (const auto& mark : held_) {
+      if (mark[process].resident_bytes == 0)
+        findings.push_back(first.name + " was not there all the time");
+    }
+    if (held_[1][process].pid != first.pid || last.pid != first.pid)
+      findings.push_back(strf("%s was replaced: pids %d, %d, %d", first.name.c_str(), first.pid,
+                              held_[1][process].pid, last.pid));
+    const int64_t grown = last.resident_bytes - first.resident_bytes;
+    if (grown > kGrowthBytes)
+      findings.push_back(
+          strf("%s grew by %lld KiB", first.name.c_str(), static_cast<long long>(grown / 1024)));
+    if (last.fds > first.fds)
+      findings.push_back(strf("%s holds %lld descriptors more", first.name.c_str(),
+                              static_cast<long long>(last.fds - first.fds)));
+    if (last.threads > first.threads)
+      findings.push_back(strf("%s has %lld threads more", first.name.c_str(),
+                              static_cast<long long>(last.threads - first.threads)));
+  }
+
+  // What the state messages said of one model.
+  struct Heard {
+    bool was_ready = false;
+    uint64_t worker_starts = 0;
+    std::string outage;  // the first one after READY that is not of the machine
+  };
+
   Plan plan_;
+  std::map<std::string, Heard> heard_;
+  int64_t state_ns_ = 0;  // of the last state message
   uint64_t shown_id_ = 0, road_answered_ = 0, cabin_answered_ = 0;
   uint64_t lost_ = 0;  // frames shown that one of the models did not run
   std::string last_trouble_ = "no model was UNAVAILABLE";
@@ -331,22 +397,43 @@ int run_plans(const std::vector<Plan>& plans) {
   return found == 0 ? 0 : 1;
 }
 
-int run_proof() {
-  constexpr uint64_t kFrames = 3000;
-  size_t found = 0;
-  const std::array<std::pair<const char*, const char*>, 2> proofs = {
-      {{"leaks-memory", "supervisor grew"}, {"leaks-descriptors", "descriptors more"}}};
-  for (const auto& [defect, finding] : proofs) {
-    double seconds = 0;
-    bool hit = false;
-    for (const std::string& f : soak({"tiny", kFrames, defect}, seconds)) {
-      std::printf("%s: %s\n", defect, f.c_str());
-      hit = hit || f.find(finding) != std::string::npos;
-    }
-    found += hit ? 1 : 0;
-  }
-  std::printf("soak: %zu of %zu deliberate defects found\n", found, proofs.size());
-  return found == proofs.size() ? 0 : 1;
+// A plan with a defect, and every finding it must give. None leaks descriptors in a worker: the
+// sandbox refuses it dup().
+struct Proof {
+  const char* name;
+  Plan plan;
+  std::vector<std::string> findings;
+};
+
+std::vector<Proof> proofs() {
+  constexpr uint64_t kFrames = 2000;
+  const auto leak = [](const char* defect, const char* finding) {
+    return Proof{defect, {"tiny", kFrames, defect}, {finding}};
+  };
+  return {leak("leaks-memory", "supervisor grew"),
+          leak("leaks-descriptors", "supervisor holds"),
+          leak("worker-leaks-memory", "road worker grew"),
+          leak("worker-leaks-threads", "road worker has"),
+          {"worker-killed",
+           {"tiny", kFrames, "", kFrames / 4},
+           {"road worker was replaced", "road had 2 workers", "UNAVAILABLE on the way: road"}}};
+}
+
+bool is_found(const Proof& proof) {
+  double seconds = 0;
+  const auto findings = soak(proof.plan, seconds);
+  for (const std::string& f : findings) std::printf("%s: %s\n", proof.name, f.c_str());
+  return std::all_of(proof.findings.begin(), proof.findings.end(), [&](const std::string& want) {
+    return std::any_of(findings.begin(), findings.end(),
+                       [&](const std::string& f) { return f.find(want) != std::string::npos; });
+  });
+}
+
+int run_proofs() {
+  const auto all = proofs();
+  const auto found = static_cast<size_t>(std::count_if(all.begin(), all.end(), is_found));
+  std::printf("soak: %zu of %zu deliberate defects found\n", found, all.size());
+  return found == all.size() ? 0 : 1;
 }
 
 }  // namespace
@@ -358,7 +445,7 @@ int main(int argc, char** argv) {
   bool self_proof = false;
   app.add_option("--replays", replays, "frames of the tiny models")->capture_default_str();
   app.add_option("--small", small, "then frames of the small models")->capture_default_str();
-  app.add_flag("--self-proof", self_proof, "deliberate leaks, each must be found");
+  app.add_flag("--self-proof", self_proof, "deliberate defects, each must be found");
   app.footer(modeld::env_help());
   try {
     app.parse(argc, argv);
@@ -366,6 +453,6 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   using modeld::faults::Plan;
-  if (self_proof) return modeld::faults::run_proof();
+  if (self_proof) return modeld::faults::run_proofs();
   return modeld::faults::run_plans({Plan{"tiny", replays, ""}, Plan{"small", small, ""}});
 }
