@@ -100,7 +100,16 @@ class RowRun {
     if (row_.inject == nullptr || !row_.settles || settle()) play_fault();
     if (!scene_.skipped().empty()) return;
     judge_messages();
-    if (scene_.records && row_.back != Back::kStays) out_.replayed = scene_.replay(row_.model);
+    replay();
+  }
+
+  // Whatever was valid is made again.
+  void replay() {
+    std::vector<std::string> models;
+    for (const char* model : {"road", "cabin"}) {
+      if (valid_count(model) > 0) models.emplace_back(model);
+    }
+    out_.replayed = scene_.replay(models);
   }
 
   void play_fault() {
@@ -263,8 +272,11 @@ class RowRun {
     }
     if (row_.back == Back::kStays) {
       const auto status = scene_.tap().status(row_.model);
-      if (row_.see == See::kState && is_live(status->state) != is_live(row_.state))
-        scene_.refuse(*status, std::string("did not stay ") + ipc::model_state_name(row_.state));
+      if (row_.see != See::kState || is_live(status->state) == is_live(row_.state)) return;
+      const std::string what = std::string("did not stay ") + ipc::model_state_name(row_.state) +
+                               ", became " + state_text(status->state, status->reason);
+      // A busy machine can put a model out; it cannot bring one back that is out for good.
+      is_live(row_.state) ? scene_.require_in_time(false, what) : scene_.require(false, what);
       return;
     }
     if (row_.repair != nullptr) {

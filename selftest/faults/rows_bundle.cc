@@ -417,7 +417,11 @@ constexpr Row kRows[] = {
      .back = Back::kStays,
      .back_ms = 0,
      .gate = Gate::kStays,
-     .setup = [](Scene& s) { damage_road(s, [](std::string&) {}); },
+     .setup =
+         [](Scene& s) {
+           damage_road(s, [](std::string&) {});
+           s.replay_bundle = tiny_bundle("road");
+         },
      .inject = [](Scene& s) { put_bytes(road_file(s), "no bundle"); }},
     {.name = "bundle-overwritten-live",
      .by = By::kWorld,

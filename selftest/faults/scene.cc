@@ -115,7 +115,7 @@ void Scene::require_in_time(bool holds, const std::string& what) {
 }
 
 void Scene::refuse(const ipc::ModelStatus& status, const std::string& what) {
-  (is_lateness(status) ? late_ : findings_).push_back(what);
+  (is_lateness(status) ? late_ : findings_).push_back(what + ": " + status.text);
 }
 
 void Scene::require_starts(const std::string& model, uint64_t starts, const std::string& what) {
@@ -169,16 +169,27 @@ void Scene::check_gate_counts(const Json& gate) {
   }
 }
 
-uint64_t Scene::replay(const std::string& model) {
-  if (!recorder_) return 0;
+uint64_t Scene::replay(const std::vector<std::string>& models) {
+  if (!recorder_ || models.empty()) return 0;
   recorder_->signal(SIGINT);
   const auto code = recorder_->wait(20'000);
-  require(code == 0, "nothing recorded: " + std::string(trim(recorder_->log_text())));
-  if (code != 0) return 0;
-  const ProcResult r =
-      e2e::modelc({"run", replay_bundle.empty() ? options.bundles.at(model) : replay_bundle,
-                   "--replay", file("recording"), "--json"});
-  require(r.exit_code == 0, "outputs are not those of the model: " + std::string(trim(r.err)));
+  // It joined too late, or lost a message.
+  require_in_time(code == 0, std::string(trim(recorder_->log_text())));
+  uint64_t runs = 0;
+  for (const std::string& model : models) runs += code == 0 ? replay(model) : 0;
+  return runs;
+}
+
+uint64_t Scene::replay(const std::string& model) {
+  const std::string bundle =
+      model == "road" && !replay_bundle.empty() ? replay_bundle : options.bundles.at(model);
+  const ProcResult r = e2e::modelc({"run", bundle, "--replay", file("recording"), "--json"});
+  const std::string said(trim(r.err));
+  if (said.find("no runs of role") != std::string::npos) {
+    require_in_time(false, "nothing of " + model + " was recorded");
+    return 0;
+  }
+  require(r.exit_code == 0, "outputs are not those of the model: " + said);
   const auto json = Json::parse(r.out);
   return json.ok() ? static_cast<uint64_t>(number_of(*json, "runs")) : 0;
 }

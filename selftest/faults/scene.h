@@ -42,7 +42,7 @@ class Scene {
   std::string switches;       // MODELD_FAULT= of the daemon
   bool own_camera = false;    // FaultyCamera instead of modelcam
   bool records = true;        // the outputs are replayed offline afterwards ...
-  std::string replay_bundle;  // ... with this bundle, "": the row's own
+  std::string replay_bundle;  // ... road's with this bundle, "": the row's own
 
   void start();
   bool has_started() const { return rig_ != nullptr; }
@@ -78,8 +78,9 @@ class Scene {
 
   // After the row: what gate and recorder say. The gate's counts must be those of its log.
   std::vector<GateEntry> stop_gate(const std::string& model);
-  // Runs that were equal bit for bit; a finding if one was not.
-  uint64_t replay(const std::string& model);
+  // Makes what was recorded of these models again. Runs that were equal bit for bit; a finding if
+  // one was not, or if nothing was recorded.
+  uint64_t replay(const std::vector<std::string>& models);
 
   const std::vector<std::string>& findings() const { return findings_; }
   const std::vector<std::string>& late() const { return late_; }
@@ -91,6 +92,7 @@ class Scene {
  private:
   void start_clients(const e2e::Rig& rig);
   void check_gate_counts(const Json& gate);
+  uint64_t replay(const std::string& model);
 
   std::string defect_;
   TempDir temp_;
