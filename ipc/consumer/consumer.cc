@@ -55,8 +55,10 @@ Consumer::Consumer(const Clock& clock, bool need_road, bool need_cabin) : clock_
 }
 
 void Consumer::observe(const StateMessage& message) {
-  state_seen_ = true;
-  state_ns_ = clock_.now();
+  state_received_ns_ = clock_.now();
+  state_defect_ = defect_of_time("state message", message.header.time_ns);
+  if (!state_defect_.empty()) return;
+  state_accepted_ns_ = state_received_ns_;
   for (Model* const model : {&road_, &cabin_}) {
     model->listed = false;
     for (const ModelStatus& status : message.models) {
@@ -86,7 +88,15 @@ void Consumer::observe(Model& model,
   model.header = header;
   model.frame_drop_percent = drop_percent;
   model.rate.add(model.received_ns);
-  if (model.defect.empty()) model.last_valid = {header.frame_id, model.received_ns};
+  if (model.defect.empty()) model.last_valid = {header.frame_id, timings.sof_ns, model.received_ns};
+}
+
+// Why a message sent at that time may not be acted on, whatever it says; empty if it may.
+std::string Consumer::defect_of_time(const char* what, int64_t sent_ns) const {
+  const int64_t age_ns = clock_.now() - sent_ns;
+  if (age_ns > kConsumerTimeoutNs) return strf("%s was sent %lld ms ago", what, ms(age_ns));
+  if (age_ns < -kClockToleranceNs) return strf("%s is dated %lld ms ahead", what, ms(-age_ns));
+  return "";
 }
 
 // Why this output may not be acted on, whatever the state message says; empty if it may.
@@ -95,14 +105,18 @@ std::string Consumer::defect_of(const Model& model,
                                 const Timings& timings) const {
   const int64_t now = clock_.now();
   if (!header.valid) return strf("output is not valid (%s)", reason_name(header.reason));
-  if (now - header.time_ns > kConsumerTimeoutNs)
-    return strf("output was sent %lld ms ago", ms(now - header.time_ns));
-  if (header.time_ns - now > kClockToleranceNs)
-    return strf("output is dated %lld ms ahead", ms(header.time_ns - now));
+  if (std::string defect = defect_of_time("output", header.time_ns); !defect.empty()) return defect;
   if (now - timings.sof_ns > kConsumerTimeoutNs)
     return strf("output is of a frame that began %lld ms ago", ms(now - timings.sof_ns));
-  if (model.last_valid.received_ns != 0 && header.frame_id == model.last_valid.frame_id)
-    return strf("output repeats frame %llu", static_cast<unsigned long long>(header.frame_id));
+  if (timings.sof_ns - now > kClockToleranceNs)
+    return strf("output is of a frame dated %lld ms ahead", ms(timings.sof_ns - now));
+  const LastValid& last = model.last_valid;
+  if (last.received_ns == 0) return "";
+  const auto frame = static_cast<unsigned long long>(header.frame_id);
+  if (header.frame_id == last.frame_id) return strf("output repeats frame %llu", frame);
+  if (timings.sof_ns <= last.sof_ns)
+    return strf("output is of frame %llu, which began %lld ms before the last one (%llu)", frame,
+                ms(last.sof_ns - timings.sof_ns), static_cast<unsigned long long>(last.frame_id));
   return "";
 }
 
@@ -148,13 +162,22 @@ Consumer::Finding Consumer::judge(Model& model) {
   return {};
 }
 
-Consumer::Finding Consumer::judge_all() {
+// Without a state there is nothing to act on; one that may not be used leaves the one before it to
+// hold on to, as an output does.
+Consumer::Finding Consumer::judge_state() const {
   const int64_t now = clock_.now();
-  if (!state_seen_) return {Decision::kImmediateDisable, "no state message seen"};
-  if (now - state_ns_ > kConsumerTimeoutNs)
+  if (state_received_ns_ == 0) return {Decision::kImmediateDisable, "no state message seen"};
+  if (now - state_received_ns_ > kConsumerTimeoutNs)
     return {Decision::kImmediateDisable,
-            strf("last state message is %lld ms old", ms(now - state_ns_))};
-  Finding worst;
+            strf("last state message is %lld ms old", ms(now - state_received_ns_))};
+  if (state_defect_.empty()) return {};
+  const bool can_hold = state_accepted_ns_ != 0 && now - state_accepted_ns_ <= kConsumerTimeoutNs;
+  return {can_hold ? Decision::kSoftDisable : Decision::kImmediateDisable, state_defect_};
+}
+
+Consumer::Finding Consumer::judge_all() {
+  Finding worst = judge_state();
+  if (worst.demands == Decision::kImmediateDisable) return worst;
   for (Model* const model : {&road_, &cabin_}) {
     if (!model->needed) continue;
     const Finding found = judge(*model);

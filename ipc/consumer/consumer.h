@@ -3,7 +3,7 @@
 // not seen, nothing is held beyond 0.5 s. A model may be used while
 //   seen, alive   a state message and an output are younger than 0.5 s
 //   valid         the state says READY or DEGRADED and the last output is valid
-//   fresh         that output is of a frame not seen before and younger than 0.5 s
+//   fresh         that output is of a frame that began after the last one's and not 0.5 s ago
 //   rate          outputs come at 16 to 24 Hz, over the last second or the last ten
 //   frames        at most 1 % of the camera's frames were lost on the way to the model
 // While one of these fails the last good output may carry the car for 0.5 s: soft disable, which
@@ -46,6 +46,7 @@ struct Verdict {
 // The newest output that could be acted on.
 struct LastValid {
   uint64_t frame_id = 0;
+  int64_t sof_ns = 0;  // when that frame began; frame ids start over with the camera, this goes on
   int64_t received_ns = 0;  // 0: there was none
 };
 
@@ -102,14 +103,17 @@ class Consumer final {
     std::string because;
   };
   void observe(Model& model, const Header& header, const Timings& timings, float drop_percent);
+  std::string defect_of_time(const char* what, int64_t sent_ns) const;
   std::string defect_of(const Model& model, const Header& header, const Timings& timings) const;
   std::string objection(const Model& model) const;
+  Finding judge_state() const;
   Finding judge(Model& model);
   Finding judge_all();
 
   const Clock& clock_;
-  bool state_seen_ = false;
-  int64_t state_ns_ = 0;
+  int64_t state_received_ns_ = 0;  // 0: none was seen
+  int64_t state_accepted_ns_ = 0;  // the last one that could be acted on
+  std::string state_defect_;       // of the last state message, "" if it can be acted on
   Model road_;
   Model cabin_;
   bool engaged_ = false;

@@ -10,6 +10,7 @@ class Gate : public testing::Test {
                  Reason reason = Reason::kNone,
                  const std::string& text = "") {
     StateMessage m;
+    m.header.time_ns = clock_.now();
     m.models.resize(2);
     m.models[0].name = "road";
     m.models[0].state = road;
@@ -180,6 +181,76 @@ TEST_F(Gate, ARepeatedFrameIsNoNewOutput) {
   EXPECT_THAT(verdict_.because, testing::HasSubstr("road: output repeats frame"));
 }
 
+// Two frames that come again and again: each differs from the one before it.
+TEST_F(Gate, FramesThatTakeTurnsAreNoNewOutputs) {
+  engage();
+  clock_.advance_ms(50);
+  RoadMessage turns[] = {output<RoadMessage>(true), output<RoadMessage>(true)};
+  turns[0].header.frame_id = 5;
+  turns[1].header.frame_id = 4;
+  turns[1].timings.sof_ns -= 50 * kNsPerMs;
+  for (int i = 0; i < 12; ++i) {
+    if (i > 0) clock_.advance_ms(50);
+    say_state(ModelState::kReady);
+    RoadMessage& road = turns[i % 2];
+    road.header.time_ns = clock_.now();
+    gate_.observe(road);
+    ++frame_;
+    gate_.observe(output<CabinMessage>(true));
+    verdict_ = gate_.step();
+    if (i == 1) {
+      EXPECT_THAT(verdict_.because,
+                  testing::HasSubstr(
+                      "road: output is of frame 4, which began 50 ms before the last one (5)"));
+    }
+  }
+  EXPECT_FALSE(verdict_.may_engage());
+}
+
+TEST_F(Gate, FramesOfACameraThatStartedAgainAreNew) {
+  engage();
+  clock_.advance_ms(50);
+  frame_ = 0;
+  say_state(ModelState::kReady);
+  say_outputs();
+  expect(Decision::kMayEngage, "");
+}
+
+TEST_F(Gate, AFrameOfAnotherClockIsRefused) {
+  engage();
+  clock_.advance_ms(50);
+  ++frame_;
+  RoadMessage road = output<RoadMessage>(true);
+  road.timings.sof_ns += 3600 * kNsPerSecond;
+  gate_.observe(road);
+  gate_.observe(output<CabinMessage>(true));
+  expect(Decision::kSoftDisable, "of a frame dated 3599980 ms ahead");
+  drive(1);  // and it does not stand in the way of those that follow
+  EXPECT_TRUE(verdict_.may_engage()) << verdict_.because;
+}
+
+TEST_F(Gate, AStateMessageThatWasDelayedOnTheWayIsOld) {
+  engage();
+  StateMessage late;
+  late.header.time_ns = clock_.now() - 600 * kNsPerMs;
+  gate_.observe(late);
+  expect(Decision::kSoftDisable, "state message was sent 600 ms ago");
+  for (int i = 0; i < 11; ++i) {
+    clock_.advance_ms(50);
+    late.header.time_ns += 50 * kNsPerMs;
+    gate_.observe(late);
+    say_outputs();
+  }
+  expect(Decision::kImmediateDisable, "state message was sent 600 ms ago");
+}
+
+TEST_F(Gate, AStateMessageOfAnotherClockIsRefused) {
+  StateMessage other;
+  other.header.time_ns = clock_.now() + 3600 * kNsPerSecond;
+  gate_.observe(other);
+  expect(Decision::kNoEntry, "state message is dated 3600000 ms ahead");
+}
+
 TEST_F(Gate, ARateOutsideSixteenToTwentyFourHertzIsASoftDisableThatRunsOut) {
   engage();
   int64_t soft_ms = 0;
@@ -227,6 +298,7 @@ TEST_F(Gate, MoreThanOnePercentOfLostFramesIsASoftDisable) {
 TEST_F(Gate, AModelMissingFromTheStateIsUnavailable) {
   engage();
   StateMessage only_cabin;
+  only_cabin.header.time_ns = clock_.now();
   only_cabin.models.resize(1);
   only_cabin.models[0].name = "cabin";
   only_cabin.models[0].state = ModelState::kReady;
@@ -250,6 +322,7 @@ TEST_F(Gate, TheSwitchToDegradedSoftDisablesExactlyOnce) {
 TEST_F(Gate, AModelThatIsNotNeededDoesNotCount) {
   Consumer road_only(clock_, true, false);
   StateMessage m;
+  m.header.time_ns = clock_.now();
   m.models.resize(1);
   m.models[0].name = "road";
   m.models[0].state = ModelState::kReady;

@@ -9,6 +9,7 @@ class GateLogTest : public testing::Test {
   void period(bool road_is_valid) {
     clock_.advance_ms(50);
     StateMessage state;
+    state.header.time_ns = clock_.now();
     state.models.resize(2);
     state.models[0].name = "road";
     state.models[1].name = "cabin";
