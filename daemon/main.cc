@@ -6,6 +6,7 @@
 
 #include "hal/base/env.h"
 #include "hal/base/trace.h"
+#include "hal/base/usage.h"
 
 #include "daemon/config.h"
 #include "daemon/daemon.h"
@@ -47,7 +48,12 @@ int run(int argc, char** argv) {
   std::string path = "/etc/modeld/modeld.toml";
   app.add_option("--config", path, "the configuration file")->capture_default_str();
   app.footer("Debug variables:\n" + env_help());
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);
+    return usage_error("modeld", e.what(), app.remaining(true));
+  }
   return serve(path);
 }
 
@@ -59,8 +65,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--worker") == 0) return modeld::daemon::worker_main();
   modeld::daemon::use_one_heap();
   try {
-    const int code = modeld::daemon::run(argc, argv);
-    return code > 2 && code != modeld::daemon::kExitConfig ? 2 : code;
+    return modeld::daemon::run(argc, argv);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "modeld: %s\n", e.what());
     return 1;

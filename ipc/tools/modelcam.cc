@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "hal/base/env.h"
+#include "hal/base/usage.h"
 
 #include "ipc/runtime_dir.h"
 #include "ipc/tools/camera_args.h"
@@ -27,10 +28,13 @@ void add_options(CLI::App& app, CameraArgs& args, std::string& dir) {
   app.add_option("--vehicle", args.vehicle,
                  "straight | lane-change | uncalibrated | off (default straight)");
   app.add_option("--black-at", args.black_at,
-                 "frame id whose middle rows are luma 0 in every stream (nothing else ever is 0)");
-  app.add_option("--seed", args.seed, "of scene and vehicle (default 1)");
+                 "frame id whose middle rows are luma 0 in every stream (nothing else ever is 0)")
+      ->check(whole_number_defect);
+  app.add_option("--seed", args.seed, "of scene and vehicle (default 1)")
+      ->check(whole_number_defect);
   app.add_option("--camera", args.camera, "WxH of the synthetic cameras (default 1928x1208)");
-  app.add_option("--frames", args.frames, "stop after this many frames");
+  app.add_option("--frames", args.frames, "stop after this many frames")
+      ->check(whole_number_defect);
   app.add_option("--dir", dir,
                  "runtime directory (default: MODELD_RUNTIME_DIR, /run/modeld, the user's own)");
   app.footer(env_help());
@@ -66,7 +70,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return modeld::usage_error("modelcam", error.what(), app.remaining(true));
   }
   return modeld::ipc::run(args, dir);
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "hal/base/env.h"
+#include "hal/base/usage.h"
 
 #include "ipc/runtime_dir.h"
 #include "ipc/tools/ctl_commands.h"
@@ -21,18 +22,24 @@ CLI::App* add_command(CLI::App& app, CtlOptions& options, const char* name, cons
   return command;
 }
 
+constexpr const char* kSecondsText = "0.001 to 1000000";
+
+std::string seconds_defect(const std::string& text) {
+  return number_defect(text, 0.001, 1e6);
+}
+
 void add_seconds(CLI::App* command, CtlOptions& options) {
   command
       ->add_option("--seconds", options.seconds,
                    "how long; watch and record count from the first valid message of both models")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_defect, kSecondsText);
 }
 
 void add_wait(CLI::App* command, CtlOptions& options) {
   command
       ->add_option("--wait", options.wait_s,
                    "with --seconds: how long to wait for the first valid messages, s")
-      ->check(CLI::PositiveNumber)
+      ->check(seconds_defect, kSecondsText)
       ->capture_default_str();
 }
 
@@ -93,7 +100,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return modeld::usage_error("modelctl", error.what(), app.remaining(true));
   }
   return modeld::ipc::run_parsed(commands, options);
 }

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "hal/backends.h"
+#include "hal/base/usage.h"
 
 #include "models/tools/commands.h"
 #include "models/tools/golden.h"
@@ -107,7 +108,9 @@ Command add_check(CLI::App& app) {
   add_bundle_options(app, args->bundle);
   app.add_option("--device", args->device, "device URI")->capture_default_str();
   app.add_flag("--layers", args->layers, "every kernel alone instead of the outputs");
-  app.add_option("--seed", args->seed, "of the inputs")->capture_default_str();
+  app.add_option("--seed", args->seed, "of the inputs")
+      ->capture_default_str()
+      ->check(whole_number_defect);
   app.add_option("--jobs", args->jobs, "compiler processes")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));

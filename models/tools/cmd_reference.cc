@@ -1,6 +1,8 @@
 // modelc reference: seeded stand-in ONNX models with the interface of the road and cabin models.
 #include <CLI/CLI.hpp>
 
+#include "hal/base/usage.h"
+
 #include "models/reference/reference.h"
 #include "models/tools/commands.h"
 
@@ -59,7 +61,9 @@ Command add_reference(CLI::App& app) {
                  "clean, nan, nan-state, inf-slice or zero")
       ->capture_default_str()
       ->check(CLI::IsMember({"clean", "nan", "nan-state", "inf-slice", "zero"}));
-  app.add_option("--seed", args->seed, "of the weights")->capture_default_str();
+  app.add_option("--seed", args->seed, "of the weights")
+      ->capture_default_str()
+      ->check(whole_number_defect);
   app.add_option("-o,--output", args->output, "ONNX file to write")->required();
   return [args](Context& ctx) { return run(*args, ctx); };
 }

@@ -6,6 +6,7 @@
 #include "hal/base/env.h"
 #include "hal/base/fs.h"
 #include "hal/base/log.h"
+#include "hal/base/usage.h"
 
 #include "models/tools/commands.h"
 #include "models/tools/replay.h"
@@ -202,7 +203,9 @@ Command add_run(CLI::App& app) {
   app.add_option("--input", args->inputs, "NAME=FILE.npy; others are seeded numbers")
       ->expected(1)
       ->take_all();
-  app.add_option("--seed", args->seed, "of the inputs without a file")->capture_default_str();
+  app.add_option("--seed", args->seed, "of the inputs without a file")
+      ->capture_default_str()
+      ->check(whole_number_defect);
   app.add_option(
       "--replay", args->replay,
       "recording of modelctl record, or record of a failure (*.flight): run it again and "

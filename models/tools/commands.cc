@@ -7,6 +7,7 @@
 
 #include "hal/base/env.h"
 #include "hal/base/trace.h"
+#include "hal/base/usage.h"
 
 namespace modeld::tools {
 namespace {
@@ -80,7 +81,8 @@ int modelc_main(int argc, const char* const* argv) {
     for (const Parsed& p : commands)
       if (p.app->parsed()) return run_command(p, json);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kExitOk : kExitUsage;
+    if (e.get_exit_code() == 0) return app.exit(e);
+    return usage_error("modelc", e.what(), app.remaining(true));
   } catch (const std::exception& e) {  // of a library: none of ours throws
     std::fprintf(stderr, "modelc: %s\n", e.what());
     return kExitFailed;

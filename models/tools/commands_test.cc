@@ -90,6 +90,29 @@ TEST_F(Modelc, WrongUsageIsTwo) {
   EXPECT_EQ(modelc({"build", "x.onnx", "--target", "cpu", "--camera", "3x3"}).exit, 2);
 }
 
+TEST_F(Modelc, WrongUsageIsOneLineThatNamesWhatWasTyped) {
+  const struct {
+    std::vector<std::string> words;
+    std::string line;
+  } cases[] = {
+      {{}, "modelc: A subcommand is required (see modelc --help)\n"},
+      {{"wibble"}, "modelc: unknown argument \"wibble\" (see modelc --help)\n"},
+      {{"info", "m.bundle", "--wibble"},
+       "modelc: unknown argument \"--wibble\" (see modelc --help)\n"},
+      {{"info"}, "modelc: bundle is required (see modelc --help)\n"},
+      {{"run", "m.bundle", "--repeat", "0"},
+       "modelc: --repeat: Value 0 not in range 1 to 10000000 (see modelc --help)\n"},
+      {{"run", "m.bundle", "--seed", "x"},
+       "modelc: --seed: \"x\" is not a whole number from 0 to 2^63-1 (see modelc --help)\n"},
+  };
+  for (const auto& [words, line] : cases) {
+    const Answer a = modelc(words);
+    EXPECT_EQ(a.exit, 2) << line;
+    EXPECT_EQ(a.err, line);
+    EXPECT_EQ(a.out, "") << line;
+  }
+}
+
 TEST_F(Modelc, BadBundleIs78AndOneLine) {
   EXPECT_EQ(modelc({"info", at("none.bundle")}).exit, 78);
   auto bytes = bundle::sample_bundle();

@@ -7,6 +7,7 @@
 
 #include "hal/base/env.h"
 #include "hal/base/trace.h"
+#include "hal/base/usage.h"
 
 #include "daemon/privilege.h"
 #include "daemon/sandbox.h"
@@ -118,7 +119,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kExitUsage;
+    if (e.get_exit_code() == 0) return app.exit(e);
+    return usage_error("modeld-selftest", e.what(), app.remaining(true));
   }
   const auto suite = parse_suite(options.suite);
   if (!suite.ok()) return kExitUsage;  // CLI has refused it already

@@ -270,13 +270,36 @@ TEST(BadConfigFile, ThatIsNotThereIsExit78) {
       run({program("modeld"), "--config", join_path(scratch_dir(), "absent.toml")}), 78));
 }
 
-TEST(BadUsage, IsExit2) {
-  EXPECT_EQ(modelc({"build"}).exit_code, 2);
-  EXPECT_EQ(modelc({"wibble"}).exit_code, 2);
-  EXPECT_EQ(modelc({"build", tiny_onnx("cabin"), "--target", "vax"}).exit_code, 2);
-  EXPECT_EQ(run({program("modeld"), "--wibble"}).exit_code, 2);
-  EXPECT_EQ(run({program("modelctl"), "wibble"}).exit_code, 2);
-  EXPECT_EQ(run({program("modelcam"), "--source", "wibble=1"}).exit_code, 2);
+TEST(BadUsage, IsExit2AndOneLineThatNamesTheWord) {
+  const std::string ctl = program("modelctl"), cam = program("modelcam");
+  const struct {
+    std::vector<std::string> words;
+    std::vector<std::string> named;
+  } cases[] = {
+      {{program("modelc"), "build"}, {"model"}},
+      {{program("modelc"), "wibble"}, {"\"wibble\""}},
+      {{program("modelc"), "build", tiny_onnx("cabin"), "--target", "vax"}, {"vax"}},
+      {{program("modeld"), "--wibble"}, {"\"--wibble\""}},
+      {{program("modeld-selftest"), "wibble"}, {"\"wibble\""}},
+      {{program("modeld-selftest"), "--jobs", "0"}, {"--jobs", "0", "1 to 64"}},
+      {{ctl, "wibble"}, {"\"wibble\""}},
+      {{ctl, "status", "wibble"}, {"\"wibble\""}},
+      {{ctl, "watch", "--seconds", "abc"}, {"--seconds", "\"abc\"", "0.001 to 1000000"}},
+      {{ctl, "gate", "--seconds", "-1"}, {"--seconds", "\"-1\"", "0.001 to 1000000"}},
+      {{ctl, "record", "f", "--wait", "0"}, {"--wait", "\"0\"", "0.001 to 1000000"}},
+      {{ctl, "trace"}, {"FILE"}},
+      {{cam, "--source", "wibble=1"}, {"wibble"}},
+      {{cam, "--frames", "two\nlines"}, {"--frames", "two lines", "whole number from 0"}},
+      {{cam, "--fps", "0"}, {"--fps", "1 to 1000"}},
+  };
+  for (const auto& [words, named] : cases) {
+    const ProcResult r = run(words);
+    EXPECT_TRUE(is_one_clear_line(r, 2));
+    EXPECT_TRUE(r.err.starts_with(base_name(words[0]) + ": ") ||
+                r.err.starts_with("modelc build: "))
+        << r.err;
+    for (const std::string& word : named) EXPECT_THAT(r.err, ::testing::HasSubstr(word));
+  }
 }
 
 }  // namespace
