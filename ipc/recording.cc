@@ -186,11 +186,6 @@ void Recorder::observe(const Header& header, const RunIdentity& id, RecordedRun&
   if (!id.accepted) return;
   Track& track = tracks_[static_cast<size_t>(run.model)];
   ++track.seen;
-  if (run.raw.empty()) {
-    ++track.without_raw;
-    track.open = false;
-    return;
-  }
   const RecordedRun* const last = track.runs.empty() ? nullptr : &track.runs.back().run;
   const bool starts = id.since_reset == 1;
   if (starts && last != nullptr && id.resets + track.earlier_resets <= last->resets)
@@ -198,19 +193,53 @@ void Recorder::observe(const Header& header, const RunIdentity& id, RecordedRun&
   run.resets = id.resets + track.earlier_resets;
   run.since_reset = id.since_reset;
   const uint64_t size = sizeof(Kept) + run.raw.size() * sizeof(float);
-  const bool follows = track.open && last != nullptr && last->resets == run.resets &&
+  const bool is_next = track.open && last != nullptr && last->resets == run.resets &&
                        last->since_reset + 1 == id.since_reset;
-  track.open = (follows || starts) && bytes_ + size <= kMaxRecordingBytes / 2;
-  if (!track.open) return;
+  if (track.open && !is_next && !starts) {
+    track.cause = &LeftOut::after_missed;
+    if (last->resets == run.resets && id.since_reset > last->since_reset)
+      track.left_out.after_missed += id.since_reset - last->since_reset - 1;
+  }
+  track.open = is_next || starts;
+  if (run.raw.empty()) {
+    track.open = false;
+    track.cause = &LeftOut::without_raw;
+  } else if (track.open && bytes_ + size > limit_bytes_) {
+    track.open = false;
+    track.cause = &LeftOut::beyond_limit;
+  }
+  if (!track.open) {
+    ++(track.left_out.*track.cause);
+    return;
+  }
   bytes_ += size;
   track.runs.push_back(Kept{header.time_ns, std::move(run)});
+}
+
+std::string LeftOut::text() const {
+  const struct {
+    uint64_t runs;
+    const char* why;
+  } causes[] = {{before_reset, "before a reset (the recording began in the middle)"},
+                {after_missed, "missed, or after a missed message until the next reset"},
+                {without_raw, "without a raw vector (publish.raw), or after such a one"},
+                {beyond_limit, "beyond the recording's limit of size"}};
+  std::string out;
+  for (const auto& [runs, why] : causes) {
+    if (runs == 0) continue;
+    out +=
+        out.empty() ? strf("%llu runs left out: ", static_cast<unsigned long long>(total())) : ", ";
+    out += strf("%llu %s", static_cast<unsigned long long>(runs), why);
+  }
+  return out;
 }
 
 std::string Recorder::why_empty(RecordedModel model) const {
   const Track& track = tracks_[static_cast<size_t>(model)];
   if (!track.runs.empty()) return "";
   if (track.seen == 0) return "no accepted run was published";
-  if (track.without_raw > 0) return "messages carry no raw vector (publish.raw is off)";
+  if (track.left_out.without_raw > 0) return "messages carry no raw vector (publish.raw is off)";
+  if (track.left_out.beyond_limit > 0) return "the recording's limit of size is reached";
   return "recording began after the model's last reset: start it before the model is WARMING";
 }
 

@@ -43,11 +43,24 @@ Result<Recording> parse_recording(std::span<const std::byte> bytes);
 Status write_recording(const std::string& path, const Recording& recording);
 Result<Recording> read_recording(const std::string& path);
 
+// Accepted runs that a recording does not hold, by what came between.
+struct LeftOut {
+  uint64_t before_reset = 0;  // it joined in the middle
+  uint64_t after_missed = 0;  // a message was missed: that run and those up to the next reset
+  uint64_t without_raw = 0;   // the message carried no raw vector: those up to the next reset
+  uint64_t beyond_limit = 0;  // the recording was full
+  uint64_t total() const { return before_reset + after_missed + without_raw + beyond_limit; }
+  std::string text() const;  // "12 runs left out: 10 after a missed message, ..."; "" without any
+  bool operator==(const LeftOut&) const = default;
+};
+
 // Collects messages into a recording. Only accepted runs that follow a reset without a gap are
 // kept: a recording that joins in the middle waits for the next reset, one that lost a message
-// starts over at the next.
+// starts over at the next. What is not kept is counted.
 class Recorder final {
  public:
+  explicit Recorder(uint64_t limit_bytes = kMaxRecordingBytes / 2) : limit_bytes_(limit_bytes) {}
+
   void observe(const StateMessage& message);
   void observe(const RoadMessage& message);
   void observe(const CabinMessage& message);
@@ -55,6 +68,9 @@ class Recorder final {
   // One line saying why a model has no runs yet ("joined after the reset: ...", "publish.raw is
   // off", ...); empty if it has.
   std::string why_empty(RecordedModel model) const;
+  const LeftOut& left_out(RecordedModel model) const {
+    return tracks_[static_cast<size_t>(model)].left_out;
+  }
   Recording finish() const;
 
  private:
@@ -64,12 +80,14 @@ class Recorder final {
   };
   struct Track {
     std::vector<Kept> runs;
-    bool open = false;  // the chain from the reset is unbroken
+    bool open = false;                                  // the chain from the reset is unbroken
+    uint64_t LeftOut::*cause = &LeftOut::before_reset;  // why it is not
+    LeftOut left_out;
     uint64_t seen = 0;
-    uint64_t without_raw = 0;
     uint64_t earlier_resets = 0;  // of daemons that ran before this one: each counts from its start
   };
   void observe(const Header& header, const RunIdentity& id, RecordedRun&& run);
+  uint64_t limit_bytes_;
   std::string source_;
   Track tracks_[2];
   uint64_t bytes_ = 0;

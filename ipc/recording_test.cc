@@ -89,6 +89,41 @@ TEST(Recorder, ALostMessageEndsTheChainUntilTheNextReset) {
   EXPECT_EQ(recorder.runs(RecordedModel::kRoad), 3u);
 }
 
+// What a recording lacks is told: it used to be cut in silence.
+TEST(Recorder, CountsTheRunsOfAMissedMessageAndThoseAfterIt) {
+  Recorder recorder;
+  recorder.observe(road_run(0, 1, 1));
+  EXPECT_EQ(recorder.left_out(RecordedModel::kRoad).text(), "");
+  recorder.observe(road_run(0, 4, 4));  // 2 and 3 were missed
+  recorder.observe(road_run(0, 5, 5));
+  recorder.observe(road_run(1, 1, 6));
+  EXPECT_EQ(recorder.left_out(RecordedModel::kRoad), LeftOut{.after_missed = 4});
+  EXPECT_EQ(recorder.left_out(RecordedModel::kRoad).text(),
+            "4 runs left out: 4 missed, or after a missed message until the next reset");
+  EXPECT_EQ(recorder.left_out(RecordedModel::kCabin), LeftOut());
+}
+
+TEST(Recorder, CountsTheRunsBeforeItsFirstResetAndWithoutRaw) {
+  Recorder recorder;
+  recorder.observe(road_run(0, 7, 1));
+  recorder.observe(road_run(1, 1, 2));
+  RoadMessage without = road_run(1, 2, 3);
+  without.raw.clear();
+  recorder.observe(without);
+  recorder.observe(road_run(1, 3, 4));
+  EXPECT_EQ(recorder.left_out(RecordedModel::kRoad),
+            (LeftOut{.before_reset = 1, .without_raw = 2}));
+}
+
+TEST(Recorder, CountsTheRunsBeyondItsLimit) {
+  Recorder recorder(1);
+  recorder.observe(road_run(0, 1, 1));
+  recorder.observe(road_run(0, 2, 2));
+  EXPECT_EQ(recorder.runs(RecordedModel::kRoad), 0u);
+  EXPECT_EQ(recorder.left_out(RecordedModel::kRoad), LeftOut{.beyond_limit = 2});
+  EXPECT_THAT(recorder.why_empty(RecordedModel::kRoad), testing::HasSubstr("limit"));
+}
+
 TEST(Recorder, ARestartedDaemonBeginsAnotherChainThoughItCountsFromTheStart) {
   Recorder recorder;
   recorder.observe(road_run(1, 1, 1));
