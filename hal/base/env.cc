@@ -29,7 +29,8 @@ constexpr EnvVar kTable[] = {
     {"MODELD_FAULT", "", "NAME[=VALUE],...: fault switches"},
 #endif
     {"MODELD_RUNTIME_DIR", "",
-     "sockets and lock; default $XDG_RUNTIME_DIR/modeld or /tmp/modeld-$UID"},
+     "sockets and lock; the first of: option --dir, this, runtime_dir of modeld's configuration, "
+     "/run/modeld if it exists, $XDG_RUNTIME_DIR/modeld, /tmp/modeld-UID"},
     {"MODELD_SHARED", "", "directory with the public test models; tests skip what is absent"},
     {"MODELD_TRACE", "", "file that receives a Chrome trace when the program ends"},
     {"MODELD_VALIDATE", "0",

@@ -194,7 +194,10 @@ Verdict Consumer::step() {
   if (found.because.empty()) {
     engaged_ = true;
     soft_since_ns_ = 0;
-    return {Decision::kMayEngage, "road and cabin outputs are alive, valid and fresh"};
+    const std::string names = std::string(road_.needed ? "road" : "") +
+                              (road_.needed && cabin_.needed ? " and " : "") +
+                              (cabin_.needed ? "cabin" : "");
+    return {Decision::kMayEngage, names + " outputs are alive, valid and fresh"};
   }
   if (!engaged_) return {Decision::kNoEntry, found.because};
   if (soft_since_ns_ == 0) soft_since_ns_ = now;

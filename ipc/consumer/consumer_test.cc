@@ -333,6 +333,7 @@ TEST_F(Gate, AModelThatIsNotNeededDoesNotCount) {
     road_only.observe(output<RoadMessage>(true));
   }
   EXPECT_TRUE(road_only.step().may_engage());
+  EXPECT_EQ(road_only.step().because, "road outputs are alive, valid and fresh");
   EXPECT_EQ(road_only.last_valid_road().frame_id, frame_);
 }
 

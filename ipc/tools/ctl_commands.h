@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hal/base/status.h"
 
@@ -12,11 +13,12 @@ namespace modeld::ipc {
 struct CtlOptions {
   std::string dir;
   bool json = false;
-  std::string file;               // trace, record, watch --record
-  std::optional<double> seconds;  // watch, record, gate
-  double wait_s = 30;             // watch, record: for the first valid messages
-  bool summary = false;           // watch: the final JSON object after the table
-  bool require = false;           // watch: exit 1 unless the run was good
+  std::string file;                 // trace, record, watch --record
+  std::vector<std::string> models;  // watch, record, gate: the models that count; none: both
+  std::optional<double> seconds;    // watch, record, gate
+  double wait_s = 30;               // watch, record: for the first valid messages
+  bool summary = false;             // watch: the final JSON object after the table
+  bool require = false;             // watch: exit 1 unless the run was good
 };
 
 int cmd_status(const CtlOptions& options);
@@ -28,5 +30,8 @@ int cmd_gate(const CtlOptions& options);
 
 // "modelctl: text" on stderr; 1.
 int ctl_fail(const Error& error);
+
+// argv to exit code; main() is only this.
+int modelctl_main(int argc, const char* const* argv);
 
 }  // namespace modeld::ipc

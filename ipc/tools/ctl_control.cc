@@ -18,11 +18,16 @@ constexpr int64_t kControlTimeoutMs = 3000;
 // Metrics come once a second.
 constexpr int64_t kMetricsTimeoutMs = 3000;
 
+Error is_it_running(Error error) {
+  error.what += "; is modeld running?";
+  return error;
+}
+
 // Asks the daemon; a reply {"ok":false,"error":..} is an error with that text.
 Result<std::string> ask(const std::string& dir, const char* command, Json& parsed) {
   auto reply = control_request(dir, strf("{\"command\":\"%s\"}", command),
                                Deadline::in_ms(kControlTimeoutMs));
-  if (!reply.ok()) return fail(std::move(reply).error().with("is modeld running?"));
+  if (!reply.ok()) return fail(is_it_running(std::move(reply).error()));
   ASSIGN_OR_RETURN(parsed, Json::parse(*reply));
   const Json* const ok = parsed.find("ok");
   if (ok != nullptr && !ok->bool_or(true)) {
@@ -130,7 +135,7 @@ int cmd_metrics(const CtlOptions& options) {
   if (!options.json) {
     const auto text =
         read_text_socket(options.dir, kMetricsSocket, Deadline::in_ms(kControlTimeoutMs));
-    if (!text.ok()) return ctl_fail(Error(text.error()).with("is modeld running?"));
+    if (!text.ok()) return ctl_fail(is_it_running(Error(text.error())));
     std::fwrite(text->data(), 1, text->size(), stdout);
     return 0;
   }

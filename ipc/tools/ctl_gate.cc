@@ -5,6 +5,7 @@
 #include "ipc/consumer/gate_log.h"
 #include "ipc/tools/ctl_commands.h"
 #include "ipc/tools/feed.h"
+#include "ipc/tools/model_choice.h"
 #include "ipc/tools/stop_signal.h"
 
 namespace modeld::ipc {
@@ -39,7 +40,8 @@ int cmd_gate(const CtlOptions& options) {
   const auto feed = Feed::open(options.dir);
   if (!feed.ok()) return ctl_fail(feed.error());
   const SteadyClock clock;
-  Consumer consumer(clock);
+  const ModelChoice needed = ModelChoice::of(options.models);
+  Consumer consumer(clock, needed.road, needed.cabin);
   const Feed::Handlers handlers{[&](const StateMessage& m) { consumer.observe(m); },
                                 [&](const RoadMessage& m) { consumer.observe(m); },
                                 [&](const CabinMessage& m) { consumer.observe(m); }};

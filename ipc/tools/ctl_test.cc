@@ -19,14 +19,18 @@ namespace {
 // control.sock.
 class PlayedDaemon {
  public:
-  explicit PlayedDaemon(const std::string& dir,
-                        ModelState road_state = ModelState::kReady,
-                        uint64_t hz = 20,
-                        double load_s = 0.25)
+  struct Play {
+    ModelState road_state = ModelState::kReady;
+    uint64_t hz = 20;
+    double load_s = 0.25;
+    bool has_cabin = true;
+    bool loses_third = false;  // of the messages: its run is counted and never told of
+  };
+  explicit PlayedDaemon(const std::string& dir) : PlayedDaemon(dir, Play()) {}
+  PlayedDaemon(const std::string& dir, const Play& play)
       : dir_(dir),
-        road_state_(road_state),
-        hz_(hz),
-        first_output_(static_cast<uint64_t>(load_s * static_cast<double>(hz))),
+        play_(play),
+        first_output_(static_cast<uint64_t>(play.load_s * static_cast<double>(play.hz))),
         thread_([this] { run(); }) {}
   ~PlayedDaemon() {
     stop_ = true;
@@ -47,21 +51,22 @@ class PlayedDaemon {
     StateMessage states;
     states.models.resize(2);
     states.models[0].name = "road";
-    states.models[0].state = road_state_;
+    states.models[0].state = play_.road_state;
     states.models[1].name = "cabin";
     states.models[1].state = ModelState::kReady;
+    if (!play_.has_cabin) states.models.pop_back();
     states.source = "synth;seed=1;vehicle=straight;fps=20;road=64x48";
     auto next = std::chrono::steady_clock::now();
     for (uint64_t tick = 0; !stop_; ++tick) {
       control->service([&](std::string_view request) { return answer(request, states); });
-      if (tick % (hz_ / 10) == 0) {
+      if (tick % (play_.hz / 10) == 0) {
         EXPECT_TRUE(state.publish(states).ok());
         MetricsMessage counters;
         counters.counters = {{"frames_total", static_cast<double>(tick)}};
         EXPECT_TRUE(metrics.publish(counters).ok());
       }
       if (tick >= first_output_) publish_outputs(tick, road, cabin);
-      next += std::chrono::milliseconds(1000 / hz_);
+      next += std::chrono::milliseconds(1000 / play_.hz);
       std::this_thread::sleep_until(next);
     }
   }
@@ -73,7 +78,8 @@ class PlayedDaemon {
     r.road_frame_id = tick;
     r.timings.sof_ns = now_ns() - 10 * kNsPerMs;
     r.timings.received_ns = now_ns() - 5 * kNsPerMs;
-    r.run = RunIdentity{0, tick - first_output_ + 1, true};
+    const uint64_t n = tick - first_output_ + 1;
+    r.run = RunIdentity{0, n + (play_.loses_third && n >= 3 ? 1 : 0), true};
     r.plan.mean[0] = static_cast<float>(tick);
     r.raw = {static_cast<float>(tick)};
     EXPECT_TRUE(road.publish(r).ok());
@@ -84,7 +90,7 @@ class PlayedDaemon {
     c.cabin_frame_id = tick;
     c.timings = r.timings;
     c.lhd.face_prob = static_cast<float>(tick);
-    EXPECT_TRUE(cabin.publish(c).ok());
+    EXPECT_TRUE(!play_.has_cabin || cabin.publish(c).ok());
     ++outputs_;
   }
   static std::string answer(std::string_view request, const StateMessage& states) {
@@ -96,8 +102,7 @@ class PlayedDaemon {
   }
 
   std::string dir_;
-  ModelState road_state_;
-  uint64_t hz_;
+  Play play_;
   uint64_t first_output_;  // a model takes its time to load
   std::atomic<bool> stop_ = false;
   std::atomic<int> outputs_ = 0;
@@ -143,7 +148,7 @@ class Ctl : public testing::Test {
 TEST_F(Ctl, WatchRequirePassesOnAHealthyDaemonAndPrintsOneObject) {
   // Twice a camera's rate: in a watch of 0.4 s one frame is 2.5 Hz, and where in a period the watch
   // began may not decide.
-  PlayedDaemon daemon(dir_.path(), ModelState::kReady, 40);
+  PlayedDaemon daemon(dir_.path(), {.hz = 40});
   options_.require = true;
   EXPECT_TRUE(run_until(cmd_watch, [](int code) { return code == 0; })) << out_;
   const auto json = Json::parse(out_);
@@ -154,7 +159,7 @@ TEST_F(Ctl, WatchRequirePassesOnAHealthyDaemonAndPrintsOneObject) {
 }
 
 TEST_F(Ctl, WatchRequireFailsOnAnUnavailableModel) {
-  PlayedDaemon daemon(dir_.path(), ModelState::kUnavailable);
+  PlayedDaemon daemon(dir_.path(), {.road_state = ModelState::kUnavailable});
   options_.require = true;
   const auto says_unavailable = [&](int code) {
     EXPECT_EQ(code, 1);
@@ -174,7 +179,7 @@ TEST_F(Ctl, RecordWritesTheRunsSinceTheReset) {
   // The recorder must be there before the first run; on a busy machine that takes longer.
   for (double load_s = 0.25; road_runs < 5 && load_s < 20; load_s *= 4) {
     options_.seconds = 2 * load_s;
-    const PlayedDaemon daemon(dir_.path(), ModelState::kReady, 20, load_s);
+    const PlayedDaemon daemon(dir_.path(), {.load_s = load_s});
     if (run(cmd_record) != 0) continue;
     const auto recording = read_recording(options_.file);
     ASSERT_TRUE(recording.ok()) << recording.error().what;
@@ -212,7 +217,110 @@ TEST_F(Ctl, StatusTraceAndMetricsAnswer) {
 }
 
 TEST_F(Ctl, StatusWithoutDaemonFails) {
+  testing::internal::CaptureStderr();
   EXPECT_EQ(run(cmd_status), 1);
+  const std::string err = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(err, testing::StartsWith("modelctl: connecting to "));
+  EXPECT_THAT(err, testing::EndsWith("; is modeld running?\n"));
+}
+
+// A vehicle may have one model only.
+TEST_F(Ctl, WatchDoesNotWaitForAModelThatModeldDoesNotRun) {
+  const PlayedDaemon daemon(dir_.path(), {.hz = 40, .has_cabin = false});
+  EXPECT_EQ(run(cmd_watch), 0) << out_;
+  EXPECT_EQ(Json::parse(out_)->find("state")->string_or(""), "READY");
+  options_.wait_s = 0.3;
+  options_.require = true;  // which needs both, unless told otherwise
+  EXPECT_EQ(run(cmd_watch), 1) << out_;
+  options_.models = {"road"};
+  EXPECT_TRUE(run_until(cmd_watch, [](int code) { return code == 0; })) << out_;
+  options_.models = {"cabin"};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run(cmd_watch), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "modelctl: no valid message of cabin in 0.3 s: state none\n");
+}
+
+TEST_F(Ctl, GateJudgesTheModelsThatItIsTold) {
+  options_.seconds.reset();
+  const PlayedDaemon daemon(dir_.path(), {.has_cabin = false});
+  EXPECT_EQ(run(cmd_gate), 1) << out_;
+  options_.models = {"road"};
+  EXPECT_TRUE(run_until(cmd_gate, [](int code) { return code == 0; })) << out_;
+  EXPECT_THAT(out_, testing::HasSubstr("road outputs are alive"));
+}
+
+TEST_F(Ctl, RecordSaysWhatItLacks) {
+  options_.file = dir_.path() + "/a.rec";
+  int code = 1;
+  std::string err;
+  for (double load_s = 0.25; code != 0 && load_s < 20; load_s *= 4) {
+    const PlayedDaemon daemon(dir_.path(), {.load_s = load_s, .loses_third = true});
+    testing::internal::CaptureStderr();
+    code = run(cmd_record);
+    err = testing::internal::GetCapturedStderr();
+  }
+  ASSERT_EQ(code, 0) << err;
+  EXPECT_THAT(err, testing::StartsWith("modelctl: " + options_.file + " lacks runs: road: "));
+  EXPECT_THAT(err, testing::HasSubstr("after a missed message until the next reset"));
+  const auto json = Json::parse(out_);
+  EXPECT_EQ(json->find("road_runs")->int_or(0), 2);
+  EXPECT_GT(json->find("road_left_out")->find("after_missed")->int_or(0), 1);
+  EXPECT_EQ(json->find("cabin_left_out")->find("beyond_limit")->int_or(-1), 0);
+}
+
+struct Answer {
+  int exit = 0;
+  std::string out, err;
+};
+
+Answer modelctl(std::vector<const char*> words) {
+  words.insert(words.begin(), "modelctl");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Answer a;
+  a.exit = modelctl_main(static_cast<int>(words.size()), words.data());
+  a.out = testing::internal::GetCapturedStdout();
+  a.err = testing::internal::GetCapturedStderr();
+  return a;
+}
+
+TEST(CtlLine, HelpShowsExamplesExitCodesAndTheRuleOfTheRuntimeDirectory) {
+  const Answer a = modelctl({"--help"});
+  EXPECT_EQ(a.exit, 0);
+  EXPECT_EQ(a.err, "");
+  for (const char* text :
+       {"Examples:\n  modelctl status\n", "modelctl record drive.rec --seconds 60",
+        "Exit codes: 0 ok",
+        "option --dir, this, runtime_dir of modeld's configuration, /run/modeld if it exists, "
+        "$XDG_RUNTIME_DIR/modeld, /tmp/modeld-UID"})
+    EXPECT_THAT(a.out, testing::HasSubstr(text));
+  for (const char* command : {"status", "watch", "metrics", "trace", "record", "gate"}) {
+    EXPECT_THAT(a.out, testing::HasSubstr(std::string("\n  ") + command));
+    EXPECT_THAT(modelctl({command, "--help"}).out, testing::HasSubstr("/run/modeld if it exists"));
+  }
+  EXPECT_THAT(modelctl({"gate", "--help"}).out, testing::HasSubstr("after 1 s at the latest"));
+}
+
+TEST(CtlLine, WrongUsageIsOneLineThatNamesWhatWasTyped) {
+  const struct {
+    std::vector<const char*> words;
+    std::string line;
+  } cases[] = {
+      {{}, "A subcommand is required"},
+      {{"wibble"}, "unknown argument \"wibble\""},
+      {{"status", "--wibble", "x"}, "unknown arguments \"--wibble\" \"x\""},
+      {{"watch", "--seconds", "abc"}, "--seconds: \"abc\" is not a number from 0.001 to 1000000"},
+      {{"gate", "--seconds", "-1"}, "--seconds: \"-1\" is not a number from 0.001 to 1000000"},
+      {{"gate", "--model", "tail"}, "--model: tail not in {road,cabin}"},
+      {{"record", "--model", "road"}, "FILE is required"},
+  };
+  for (const auto& [words, line] : cases) {
+    const Answer a = modelctl(words);
+    EXPECT_EQ(a.exit, 2) << line;
+    EXPECT_EQ(a.err, "modelctl: " + line + " (see modelctl --help)\n");
+    EXPECT_EQ(a.out, "") << line;
+  }
 }
 
 TEST_F(Ctl, GateFollowsTheDaemon) {

@@ -1,7 +1,10 @@
 // modelctl watch and record: the daemon's outputs, live or kept.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <utility>
 
 #include "ipc/recording.h"
 #include "ipc/tools/ctl_commands.h"
@@ -119,29 +122,33 @@ class LiveTable final {
 // What both commands do: feed statistics, table and recorder until the time is over.
 class Session final {
  public:
-  Session(const CtlOptions& options, bool show) : options_(options), table_(show) {}
+  Session(const CtlOptions& options, bool show)
+      : options_(options),
+        is_choice_open_(options.models.empty() && !options.require),
+        table_(show),
+        stats_(ModelChoice::of(options.models)) {}
 
   Status run() {
     ASSIGN_OR_RETURN(const auto feed, Feed::open(options_.dir));
     const Feed::Handlers handlers{[this](const StateMessage& m) { observe(m); },
                                   [this](const RoadMessage& m) {
-                                    observe(m);
-                                    table_.observe(m);
+                                    if (stats_.choice().road) observe_output(m);
                                   },
                                   [this](const CabinMessage& m) {
-                                    observe(m);
-                                    table_.observe(m);
+                                    if (stats_.choice().cabin) observe_output(m);
                                   }};
     const int64_t give_up_ns = now_ns() + static_cast<int64_t>(options_.wait_s * 1e9);
     while (!stop_requested()) {
       const int64_t now = now_ns();
-      // The time asked for counts from the first valid message of both models.
-      if (end_ns_ == 0 && stats_.both_valid() && options_.seconds.has_value())
+      // The time asked for counts from the first valid message of every model that counts.
+      const std::string missing = stats_.missing().text();
+      if (end_ns_ == 0 && missing.empty() && options_.seconds.has_value())
         end_ns_ = now + static_cast<int64_t>(*options_.seconds * 1e9);
       if (end_ns_ != 0 && now >= end_ns_) return {};
       if (end_ns_ == 0 && options_.seconds.has_value() && now >= give_up_ns)
-        return fail(Errc::kTimeout, strf("no valid message of both models in %.0f s: state %s",
-                                         options_.wait_s, stats_.overall_state().c_str()));
+        return fail(Errc::kTimeout,
+                    strf("no valid message of %s in %g s: state %s", missing.c_str(),
+                         options_.wait_s, stats_.overall_state().c_str()));
       RETURN_IF_ERROR(
           feed->pump(Deadline{std::min(now + 100 * kNsPerMs,
                                        end_ns_ == 0 ? give_up_or_later(now, give_up_ns) : end_ns_)},
@@ -158,29 +165,65 @@ class Session final {
   static int64_t give_up_or_later(int64_t now, int64_t give_up_ns) {
     return give_up_ns > now ? give_up_ns : now + 100 * kNsPerMs;
   }
-  template <class M>
-  void observe(const M& message) {
+  void observe(const StateMessage& message) {
+    // Of a modeld that runs one model the other is not waited for, unless it was asked for.
+    if (is_choice_open_) stats_.choose(ModelChoice::of(message));
     stats_.observe(message);
+    recorder_.observe(message);
+  }
+  template <class M>
+  void observe_output(const M& message) {
+    stats_.observe(message);
+    table_.observe(message);
     if (!options_.file.empty()) recorder_.observe(message);
   }
 
   const CtlOptions& options_;
+  bool is_choice_open_;
   LiveTable table_;
   WatchStats stats_;
   Recorder recorder_;
   int64_t end_ns_ = 0;
 };
 
-// Writes what was recorded; an empty recording or one without a source is an error that says why.
-Status keep_recording(const std::string& file, const Recorder& recorder) {
+// "road: A; cabin: B" of what `text` has to say of the chosen models; "" if it has nothing.
+std::string of_each(ModelChoice choice, const std::function<std::string(RecordedModel)>& text) {
+  std::string out;
+  for (const auto& [name, model] :
+       {std::pair{"road", RecordedModel::kRoad}, std::pair{"cabin", RecordedModel::kCabin}}) {
+    const std::string said = choice.has(name) ? text(model) : "";
+    if (!said.empty()) out += strf("%s%s: %s", out.empty() ? "" : "; ", name, said.c_str());
+  }
+  return out;
+}
+
+// Writes what was recorded; an empty recording or one without a source is an error that says why,
+// one that lacks runs is said to on stderr.
+Status keep_recording(const std::string& file, const Session& session) {
+  const Recorder& recorder = session.recorder();
+  const ModelChoice choice = session.stats().choice();
   const Recording recording = recorder.finish();
   if (recording.runs.empty())
-    return fail(Errc::kNotFound, strf("nothing recorded: road: %s; cabin: %s",
-                                      recorder.why_empty(RecordedModel::kRoad).c_str(),
-                                      recorder.why_empty(RecordedModel::kCabin).c_str()));
+    return fail(Errc::kNotFound, "nothing recorded: " + of_each(choice, [&](RecordedModel m) {
+                                   return recorder.why_empty(m);
+                                 }));
   if (recording.source.empty())
     return fail(Errc::kNotFound, "nothing recorded: the state messages name no camera source");
-  return write_recording(file, recording);
+  RETURN_IF_ERROR(write_recording(file, recording));
+  const std::string lacks =
+      of_each(choice, [&](RecordedModel m) { return recorder.left_out(m).text(); });
+  if (!lacks.empty())
+    std::fprintf(stderr, "modelctl: %s lacks runs: %s\n", file.c_str(), lacks.c_str());
+  return {};
+}
+
+Json left_out_json(const LeftOut& left_out) {
+  Json out = Json::object();
+  out.set("before_reset", left_out.before_reset);
+  out.set("after_missed", left_out.after_missed);
+  out.set("without_raw", left_out.without_raw);
+  out.set("beyond_limit", left_out.beyond_limit);
+  return out;
 }
 
 }  // namespace
@@ -192,7 +235,7 @@ int cmd_watch(const CtlOptions& options) {
   const int64_t now = now_ns();
   int code = ran.ok() ? 0 : ctl_fail(ran.error());
   if (!options.file.empty() && code == 0) {
-    const Status kept = keep_recording(options.file, session.recorder());
+    const Status kept = keep_recording(options.file, session);
     if (!kept.ok()) code = ctl_fail(kept.error());
   }
   if (options.require && code == 0) {
@@ -209,7 +252,7 @@ int cmd_record(const CtlOptions& options) {
   Session session(options, false);
   const Status ran = session.run();
   if (!ran.ok()) return ctl_fail(ran.error());
-  const Status kept = keep_recording(options.file, session.recorder());
+  const Status kept = keep_recording(options.file, session);
   if (!kept.ok()) return ctl_fail(kept.error());
   const size_t road = session.recorder().runs(RecordedModel::kRoad);
   const size_t cabin = session.recorder().runs(RecordedModel::kCabin);
@@ -218,6 +261,8 @@ int cmd_record(const CtlOptions& options) {
     out.set("file", options.file);
     out.set("road_runs", road);
     out.set("cabin_runs", cabin);
+    out.set("road_left_out", left_out_json(session.recorder().left_out(RecordedModel::kRoad)));
+    out.set("cabin_left_out", left_out_json(session.recorder().left_out(RecordedModel::kCabin)));
     std::printf("%s\n", out.dump().c_str());
   } else {
     std::printf("%zu road and %zu cabin runs written to %s\n", road, cabin, options.file.c_str());

@@ -35,8 +35,7 @@ void add_options(CLI::App& app, CameraArgs& args, std::string& dir) {
   app.add_option("--camera", args.camera, "WxH of the synthetic cameras (default 1928x1208)");
   app.add_option("--frames", args.frames, "stop after this many frames")
       ->check(whole_number_defect);
-  app.add_option("--dir", dir,
-                 "runtime directory (default: MODELD_RUNTIME_DIR, /run/modeld, the user's own)");
+  app.add_option("--dir", dir, kRuntimeDirHelp);
   app.footer(env_help());
 }
 

@@ -146,29 +146,39 @@ void WatchStats::observe(const CabinMessage& message) {
   cabin_.observe(message.header, message.timings, fields.digest(), fields.finite());
 }
 
+// The chosen models that the state message lists.
+std::vector<const ModelStatus*> WatchStats::chosen() const {
+  std::vector<const ModelStatus*> out;
+  for (const ModelStatus& model : state_.models) {
+    if (choice_.has(model.name)) out.push_back(&model);
+  }
+  return out;
+}
+
 std::string WatchStats::overall_state() const {
-  const auto worst = std::max_element(state_.models.begin(), state_.models.end(),
-                                      [](const ModelStatus& a, const ModelStatus& b) {
-                                        return severity(a.state) < severity(b.state);
+  const auto models = chosen();
+  const auto worst = std::max_element(models.begin(), models.end(),
+                                      [](const ModelStatus* a, const ModelStatus* b) {
+                                        return severity(a->state) < severity(b->state);
                                       });
-  return worst == state_.models.end() ? "none" : model_state_name(worst->state);
+  return worst == models.end() ? "none" : model_state_name((*worst)->state);
 }
 
 uint64_t WatchStats::unavailable_events() const {
   uint64_t total = 0;
-  for (const ModelStatus& model : state_.models) total += model.unavailable_after_ready;
+  for (const ModelStatus* const model : chosen()) total += model->unavailable_after_ready;
   return total;
 }
 
 bool WatchStats::simulated() const {
-  bool any = road_.simulated() || cabin_.simulated();
-  for (const ModelStatus& model : state_.models) any = any || model.simulated;
+  bool any = (choice_.road && road_.simulated()) || (choice_.cabin && cabin_.simulated());
+  for (const ModelStatus* const model : chosen()) any = any || model->simulated;
   return any;
 }
 
 Json WatchStats::summary(int64_t now) const {
   Json out = Json::object();
-  out.set("frames", road_.valid());
+  out.set("frames", choice_.road ? road_.valid() : cabin_.valid());
   out.set("road_hz", rounded(road_.rate_hz(now)));
   out.set("cabin_hz", rounded(cabin_.rate_hz(now)));
   out.set("road_ms_p50", rounded(road_.latency_ms(50)));
@@ -183,12 +193,15 @@ Json WatchStats::summary(int64_t now) const {
 
 Status WatchStats::require(int64_t now) const {
   std::vector<std::string> broken;
-  if (state_.models.size() < 2)
-    broken.push_back(strf("%zu models in the state message", state_.models.size()));
-  for (const ModelStatus& model : state_.models) {
-    if (model.state != ModelState::kReady)
-      broken.push_back(strf("%s is %s(%s): %s", model.name.c_str(), model_state_name(model.state),
-                            reason_name(model.reason), model.text.c_str()));
+  const auto models = chosen();
+  const ModelChoice listed = ModelChoice::of(state_);
+  if (models.empty() || (choice_.road && !listed.road) || (choice_.cabin && !listed.cabin))
+    broken.push_back(strf("%zu models in the state message, need %s", state_.models.size(),
+                          choice_.text().c_str()));
+  for (const ModelStatus* const model : models) {
+    if (model->state != ModelState::kReady)
+      broken.push_back(strf("%s is %s(%s): %s", model->name.c_str(), model_state_name(model->state),
+                            reason_name(model->reason), model->text.c_str()));
   }
   if (unavailable_events() > 0)
     broken.push_back(
@@ -198,6 +211,7 @@ Status WatchStats::require(int64_t now) const {
     const OutputStats& stats;
   } outputs[] = {{"road", road_}, {"cabin", cabin_}};
   for (const auto& [name, stats] : outputs) {
+    if (!choice_.has(name)) continue;
     if (!stats.changes())
       broken.push_back(strf("%s outputs do not change (%llu valid messages)", name,
                             static_cast<unsigned long long>(stats.valid())));

@@ -11,6 +11,7 @@
 #include "hal/base/status.h"
 
 #include "ipc/message_types.h"
+#include "ipc/tools/model_choice.h"
 
 namespace modeld::ipc {
 
@@ -44,19 +45,28 @@ class OutputStats final {
 
 class WatchStats final {
  public:
+  explicit WatchStats(ModelChoice choice = {}) : choice_(choice) {}
+  // The models that count from now on: in the figures, and for require().
+  void choose(ModelChoice choice) { choice_ = choice; }
+  ModelChoice choice() const { return choice_; }
+
   void observe(const StateMessage& message);
   void observe(const RoadMessage& message);
   void observe(const CabinMessage& message);
 
   const OutputStats& road() const { return road_; }
   const OutputStats& cabin() const { return cabin_; }
-  bool both_valid() const { return road_.valid() > 0 && cabin_.valid() > 0; }
+  // Chosen, and without a valid message so far.
+  ModelChoice missing() const {
+    return {choice_.road && road_.valid() == 0, choice_.cabin && cabin_.valid() == 0};
+  }
   const StateMessage& state() const { return state_; }
   // READY only if every model is; else the worst state that any model is in.
   std::string overall_state() const;
   uint64_t unavailable_events() const;
   bool simulated() const;
 
+  // frames: of road, or of cabin where road is not chosen.
   // {"frames","road_hz","cabin_hz","road_ms_p50","road_ms_p99","cabin_ms_p50","cabin_ms_p99","state",
   //  "unavailable_events","simulated"}
   Json summary(int64_t now) const;
@@ -64,6 +74,8 @@ class WatchStats final {
   Status require(int64_t now) const;
 
  private:
+  std::vector<const ModelStatus*> chosen() const;
+  ModelChoice choice_;
   StateMessage state_;
   OutputStats road_;
   OutputStats cabin_;
