@@ -197,7 +197,7 @@ void Recorder::observe(const Header& header, const RunIdentity& id, RecordedRun&
                        last->since_reset + 1 == id.since_reset;
   if (track.open && !is_next && !starts) {
     track.cause = &LeftOut::after_missed;
-    if (last->resets == run.resets && id.since_reset > last->since_reset)
+    if (last != nullptr && last->resets == run.resets && id.since_reset > last->since_reset)
       track.left_out.after_missed += id.since_reset - last->since_reset - 1;
   }
   track.open = is_next || starts;

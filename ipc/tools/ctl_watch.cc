@@ -130,13 +130,10 @@ class Session final {
 
   Status run() {
     ASSIGN_OR_RETURN(const auto feed, Feed::open(options_.dir));
-    const Feed::Handlers handlers{[this](const StateMessage& m) { observe(m); },
-                                  [this](const RoadMessage& m) {
-                                    if (stats_.choice().road) observe_output(m);
-                                  },
-                                  [this](const CabinMessage& m) {
-                                    if (stats_.choice().cabin) observe_output(m);
-                                  }};
+    const Feed::Handlers handlers{
+        [this](const StateMessage& m) { observe(m); },
+        [this](const RoadMessage& m) { observe_output(m, stats_.choice().road); },
+        [this](const CabinMessage& m) { observe_output(m, stats_.choice().cabin); }};
     const int64_t give_up_ns = now_ns() + static_cast<int64_t>(options_.wait_s * 1e9);
     while (!stop_requested()) {
       const int64_t now = now_ns();
@@ -172,7 +169,8 @@ class Session final {
     recorder_.observe(message);
   }
   template <class M>
-  void observe_output(const M& message) {
+  void observe_output(const M& message, bool counts) {
+    if (!counts) return;
     stats_.observe(message);
     table_.observe(message);
     if (!options_.file.empty()) recorder_.observe(message);

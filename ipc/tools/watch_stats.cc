@@ -6,6 +6,7 @@
 
 #include "hal/base/clock.h"
 #include "hal/base/hash.h"
+#include "hal/base/text.h"
 
 namespace modeld::ipc {
 namespace {
@@ -194,8 +195,7 @@ Json WatchStats::summary(int64_t now) const {
 Status WatchStats::require(int64_t now) const {
   std::vector<std::string> broken;
   const auto models = chosen();
-  const ModelChoice listed = ModelChoice::of(state_);
-  if (models.empty() || (choice_.road && !listed.road) || (choice_.cabin && !listed.cabin))
+  if (models.size() < size_t{choice_.road} + size_t{choice_.cabin})
     broken.push_back(strf("%zu models in the state message, need %s", state_.models.size(),
                           choice_.text().c_str()));
   for (const ModelStatus* const model : models) {
@@ -227,9 +227,7 @@ Status WatchStats::require(int64_t now) const {
       broken.push_back(strf("%s p99 is %.3f ms, need less than %.0f", name, p99, kMaxLatencyMs));
   }
   if (broken.empty()) return {};
-  std::string text = broken[0];
-  for (size_t i = 1; i < broken.size(); ++i) text += "; " + broken[i];
-  return fail(Errc::kMismatch, text);
+  return fail(Errc::kMismatch, join(broken, "; "));
 }
 
 }  // namespace modeld::ipc
