@@ -177,8 +177,8 @@ class RowRun {
     scene_.require_in_time(out_.seen_ms <= limit, strf("state came after %lld ms, bound %lld",
                                                        static_cast<long long>(out_.seen_ms),
                                                        static_cast<long long>(limit)));
-    scene_.require(out_.state_text.find(row_.text) != std::string::npos,
-                   "text '" + out_.state_text + "' does not say '" + row_.text + "'");
+    if (out_.state_text.find(row_.text) == std::string::npos)
+      scene_.refuse(seen->status, std::string("the text does not say '") + row_.text + "'");
     if (is_live(row_.state)) return;
     // No other reason may come before the right one.
     for (const Transition& t : scene_.tap().transitions(row_.model)) {
