@@ -83,18 +83,21 @@ Result<std::string> check_signature(const Header& header,
                   strf("bundle %s: not signed, and a signature is required", name.c_str()));
     return std::string();
   }
-  std::vector<PublicKey> keys;
-  if (!options.keys_dir.empty()) {
-    auto read = read_keys(options.keys_dir);
-    if (!read.ok() && read.error().code != Errc::kNotFound)
-      return fail(std::move(read).error().with("bundle " + name + ": signature not checked"));
-    if (read.ok()) keys = std::move(*read);
+  if (options.keys_dir.empty())
+    return fail(Errc::kInvalid,
+                strf("bundle %s: signed, but no keys directory is given", name.c_str()));
+  auto keys = read_keys(options.keys_dir);
+  if (!keys.ok()) {
+    // No keys make the bundle invalid: it is not the bundle that was not found.
+    if (keys.error().code == Errc::kNotFound) keys.error().code = Errc::kInvalid;
+    keys.error().what = "signed, but " + keys.error().what;
+    return fail(std::move(keys).error().with("bundle " + name));
   }
-  for (const PublicKey& key : keys)
+  for (const PublicKey& key : *keys)
     if (verify(header.manifest_hash, header.signature, key)) return key.name;
   return fail(Errc::kInvalid,
               strf("bundle %s: signed, but none of the %zu keys in '%s' verifies it", name.c_str(),
-                   keys.size(), options.keys_dir.c_str()));
+                   keys->size(), options.keys_dir.c_str()));
 }
 
 std::span<const std::byte> Bundle::section(SectionKind kind) const {

@@ -151,7 +151,7 @@ TEST(Bundle, DamagedByHand) {
        [](Bytes& b) { poke<uint64_t>(b, 32, uint64_t{1} << 63); }},
       {"manifest hash", "hash of the header", [](Bytes& b) { b[50] ^= std::byte{4}; }},
       {"reserved byte", "reserved", [](Bytes& b) { b[100] = std::byte{1}; }},
-      {"signature of nobody", "signed, but none of the 0 keys",
+      {"signature of nobody", "signed, but no keys directory is given",
        [](Bytes& b) { b[200] = std::byte{1}; }},
       {"weights", "section 0 (weights)", [](Bytes& b) { b[4096] ^= std::byte{1}; }},
       {"padding", "between sections", [](Bytes& b) { b[4096 + 384] = std::byte{1}; }},
@@ -355,8 +355,16 @@ TEST(BundleKeys, SignedBundleNeedsItsKey) {
   ASSERT_TRUE(sign_bundle(path, *read).ok());
 
   options.require_signature = false;
-  EXPECT_NE(error_of(Bundle::open(path, options)).find("none of the 0 keys"), std::string::npos);
-  ASSERT_TRUE(make_dirs(options.keys_dir).ok());
+  const auto expect_no_keys = [&](const std::string& dir, const std::string& why) {
+    options.keys_dir = dir;
+    const auto refused = Bundle::open(path, options);
+    EXPECT_EQ(error_of(refused), "bundle m.bundle: signed, but keys directory " + dir + why);
+    EXPECT_STREQ(bundle_reason(refused.error()), "bundle_invalid");
+  };
+  expect_no_keys(join_path(tmp->path(), "none"), ": No such file or directory");
+  expect_no_keys(key_path + ".pub", ": Not a directory");
+  ASSERT_TRUE(make_dirs(join_path(tmp->path(), "keys")).ok());
+  expect_no_keys(join_path(tmp->path(), "keys"), ": holds no *.pub");
   auto other = make_key();
   ASSERT_TRUE(write_key(join_path(tmp->path(), "other"), *other).ok());
   ASSERT_TRUE(write_text_atomic(join_path(options.keys_dir, "other.pub"),

@@ -96,13 +96,17 @@ Result<PublicKey> read_public_key(const std::string& path) {
 }
 
 Result<std::vector<PublicKey>> read_keys(const std::string& dir) {
-  ASSIGN_OR_RETURN(const auto names, list_dir(dir));
+  const auto names = list_dir(dir);
+  if (!names.ok())
+    return fail_errno(names.error().code, "keys directory " + dir, names.error().sys);
   std::vector<PublicKey> keys;
-  for (const std::string& name : names) {
+  for (const std::string& name : *names) {
     if (!name.ends_with(".pub") || name.starts_with('.')) continue;
     ASSIGN_OR_RETURN(auto key, read_public_key(join_path(dir, name)));
     keys.push_back(std::move(key));
   }
+  if (keys.empty())
+    return fail(Errc::kNotFound, strf("keys directory %s: holds no *.pub", dir.c_str()));
   return keys;
 }
 

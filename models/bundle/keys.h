@@ -32,7 +32,8 @@ Result<SecretKey> make_key();
 Status write_key(const std::string& path, const SecretKey& key);
 Result<SecretKey> read_secret_key(const std::string& path);
 Result<PublicKey> read_public_key(const std::string& path);
-// Sorted by name. kNotFound when the directory does not exist; a broken *.pub file is kInvalid.
+// Sorted by name, at least one. kNotFound when the directory does not exist, is a file or holds
+// none; a broken *.pub file is kInvalid.
 Result<std::vector<PublicKey>> read_keys(const std::string& dir);
 
 Result<Signature> sign(const Hash256& hash, const SecretKey& key);
