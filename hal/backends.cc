@@ -48,14 +48,14 @@ Result<std::unique_ptr<Device>> open_backend(const std::string& uri, const Devic
 #ifdef MODELD_SIM
   if (uri == "null") return open_null_device(config);
 #endif
-  for (const std::string_view absent : kAbsent) {
-    if (kind == absent)
-      return fail(Errc::kUnsupported,
-                  strf("device '%s': this build has no such backend", uri.c_str()));
-  }
   std::string known;
   for (const BackendEntry& entry : kTable)
     known += strf("%s%s", known.empty() ? "" : ", ", entry.uri);
+  for (const std::string_view absent : kAbsent) {
+    if (kind == absent)
+      return fail(Errc::kUnsupported, strf("device '%s': this build has no such backend; it has %s",
+                                           uri.c_str(), known.c_str()));
+  }
   return fail(Errc::kInvalid,
               strf("device '%s' is unknown; known are %s", uri.c_str(), known.c_str()));
 }

@@ -32,6 +32,7 @@ TEST(Backends, KnownButAbsentIsUnsupported) {
     const auto d = open_device(uri);
     ASSERT_FALSE(d.ok()) << uri;
     EXPECT_EQ(d.error().code, Errc::kUnsupported) << uri;
+    EXPECT_THAT(d.error().what, testing::HasSubstr("has no such backend; it has cpu[:N]"));
   }
 }
 
