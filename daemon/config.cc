@@ -61,7 +61,7 @@ class TableReader {
     const bool known =
         std::any_of(words.begin(), words.end(), [&](const char* w) { return v == w; });
     if (n != nullptr && n->is_string() && !known)
-      return wrong(*n, key, "is not one of the words it may be");
+      return wrong(*n, key, "must be " + listed(words, " or "));
     out = v;
   }
   void cpus(const char* key, std::vector<int>& out) {
@@ -81,12 +81,18 @@ class TableReader {
     if (n != nullptr && !n->is_table()) wrong(*n, key, "must be a table");
     return n != nullptr ? n->as_table() : nullptr;
   }
+  // What only shows once several keys are read: at the line of `key`, or of its table when it is
+  // not there.
+  void refuse(const char* key, const std::string& what) {
+    const toml::node* n = table_.get(key);
+    wrong(n != nullptr ? *n : table_, key, what);
+  }
   // After all keys were asked for: anything left is unknown.
   Status finish() {
     for (const auto& [key, node] : table_) {
       const std::string k(key.str());
       if (std::find(known_.begin(), known_.end(), k) == known_.end())
-        wrong(node, k.c_str(), "is not a key this program knows");
+        wrong(node, k.c_str(), "is not a key this program knows (" + listed(known_, ", ") + ")");
     }
     if (!error_.empty()) return fail(Errc::kInvalid, error_);
     return {};
@@ -96,6 +102,15 @@ class TableReader {
   const toml::node* take(const char* key) {
     known_.emplace_back(key);
     return table_.get(key);
+  }
+  template <class Words>
+  static std::string listed(const Words& words, const char* between) {
+    std::string out;
+    for (const auto& word : words) {
+      if (!out.empty()) out += between;
+      out += word;
+    }
+    return out;
   }
   std::string full(const char* key) const { return where_.empty() ? key : where_ + "." + key; }
   void wrong(const toml::node& n, const char* key, const std::string& what) {
@@ -136,13 +151,16 @@ Result<ModelConfig> read_model(const toml::table& t,
   r.cpus("cpus", m.cpus);
   r.integer("priority", m.priority, 0, 99);
   RETURN_IF_ERROR(r.finish());
-  if (m.bundle.empty())
-    return fail(Errc::kInvalid, file + ": key 'model." + name + ".bundle' is missing");
+  if (m.bundle.empty()) r.refuse("bundle", t.contains("bundle") ? "is empty" : "is missing");
   if (m.late_ms > m.timeout_ms) {
-    return fail(Errc::kInvalid, strf("%s: key 'model.%s.late_ms' is %lld, above timeout_ms %lld",
-                                     file.c_str(), name.c_str(), static_cast<long long>(m.late_ms),
-                                     static_cast<long long>(m.timeout_ms)));
+    // At least one of the two is written: the defaults are in order.
+    const bool is_late_written = t.contains("late_ms");
+    r.refuse(is_late_written ? "late_ms" : "timeout_ms",
+             is_late_written
+                 ? strf("must not be above timeout_ms %lld", static_cast<long long>(m.timeout_ms))
+                 : strf("must not be below late_ms %lld", static_cast<long long>(m.late_ms)));
   }
+  RETURN_IF_ERROR(r.finish());
   return m;
 }
 

@@ -57,25 +57,34 @@ struct Bad {
 
 TEST(Config, EachMistakeIsOneLineNamingFileLineKeyAndValue) {
   const Bad rows[] = {
-      {"[model.road]\nbundle='r'\nlate=3\n", "f:3: key 'model.road.late'"},
+      {"[model.road]\nbundle='r'\nlate=3\n",
+       "f:3: key 'model.road.late' is not a key this program knows (bundle, device, "},
       {"[model.road]\nbundle=3\n", "f:2: key 'model.road.bundle' must be text, is 3"},
       {"[model.road]\nbundle='r'\nlate_ms='x'\n",
        "f:3: key 'model.road.late_ms' must be a whole number, is \"x\""},
       {"[model.road]\nbundle='r'\ntimeout_ms=0\n",
        "f:3: key 'model.road.timeout_ms' must lie in [1, 600000], is 0"},
       {"[model.road]\nbundle='r'\nprepare='maybe'\n",
-       "f:3: key 'model.road.prepare' is not one of the words it may be, is \"maybe\""},
+       "f:3: key 'model.road.prepare' must be missing or never, is \"maybe\""},
       {"[model.road]\nbundle='r'\ncpus=[0,-1]\n", "f:3: key 'model.road.cpus'"},
-      {"[model.road]\ndevice='cpu'\n", "f: key 'model.road.bundle' is missing"},
+      {"\n[model.road]\ndevice='cpu'\n", "f:2: key 'model.road.bundle' is missing"},
+      {"\nmodel.road.device='cpu'\n", "f:2: key 'model.road.bundle' is missing"},
+      {"[model.road]\nbundle=''\n", "f:2: key 'model.road.bundle' is empty"},
       {"[model.road]\nbundel='r'\n", "f:2: key 'model.road.bundel' is not a key"},
       {"[model.side]\nbundle='r'\n", "key 'model.side'"},
-      {"speed=3\n", "f:1: key 'speed' is not a key this program knows, is 3"},
+      {"speed=3\n",
+       "f:1: key 'speed' is not a key this program knows (runtime_dir, user, camera, trust, "
+       "publish, "
+       "flight, model), is 3"},
       {"[publish]\nraw=1\n[model.road]\nbundle='r'\n",
        "f:2: key 'publish.raw' must be true or false, is 1"},
       {"[model]\nroad=3\n", "f:2: key 'model.road' must be a table, is 3"},
       {"[model.road\n", "f:1: not TOML"},
       {"", "no model to run"},
-      {"[model.road]\nbundle='r'\nlate_ms=200\n", "above timeout_ms 150"},
+      {"[model.road]\nbundle='r'\nlate_ms=200\n",
+       "f:3: key 'model.road.late_ms' must not be above timeout_ms 150, is 200"},
+      {"[model.road]\nbundle='r'\ntimeout_ms=10\n",
+       "f:3: key 'model.road.timeout_ms' must not be below late_ms 50, is 10"},
   };
   for (const Bad& b : rows) {
     auto c = parse_config(b.text, "f");

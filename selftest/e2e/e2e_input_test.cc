@@ -260,7 +260,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadConfig{"bad_word", "[model.road]\nbundle = \"x\"\nprepare = \"maybe\"\n",
                                 "model.road.prepare", 3},
                       BadConfig{"missing_bundle", "[model.road]\ndevice = \"cpu\"\n",
-                                "model.road.bundle", 0},
+                                "model.road.bundle", 1},
                       BadConfig{"no_model", "[publish]\nraw = true\n", "model.road", 0},
                       BadConfig{"no_toml", "[model.road\n", "TOML", 1}),
     [](const auto& test) { return std::string(test.param.name); });
