@@ -7,9 +7,12 @@
 #   deploy/build.sh --fuzz    ./build-fuzz  clang-19, libFuzzer entries
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
+kind=${1:-}
+case "$kind" in
+  -h | --help) sed -n '2,7s/^# \{0,1\}//p' deploy/build.sh; exit 0 ;;
+esac
 ./deploy/setup.sh
 
-kind=${1:-}
 # A precompiled header of clang names the folder it was made in, and when its source was written: clones do not share them, and a
 # second clone in the same place may use the first one's.
 clang=(env CC="ccache clang-19" CXX="ccache clang++-19")

@@ -14,7 +14,7 @@ for arg in "$@"; do
     --check) check=1 ;;
     --twice) twice=1 ;;
     --self-proof) proof=(--self-proof) ;;
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' deploy/package.sh; exit 0 ;;
     *) echo "package: unknown option $arg (--check, --twice, --self-proof)" >&2; exit 2 ;;
   esac
 done

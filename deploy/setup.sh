@@ -19,6 +19,7 @@ packages=(
 )
 case "${1:-}" in
   "") ;;
+  -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
   --package) packages=(dpkg-dev binutils) ;;
   --chroot) packages=(mmdebstrap debian-archive-keyring systemd-container) ;;
   *) echo "setup: unknown option $1 (--package, --chroot)" >&2; exit 2 ;;

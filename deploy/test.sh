@@ -8,6 +8,7 @@ source "$(dirname "$0")/env.sh"
 fuzz_seconds=10 with_package=0
 case "${1:-}" in
   "") ;;
+  -h | --help) sed -n '2,5s/^# \{0,1\}//p' deploy/test.sh; exit 0 ;;
   --long) fuzz_seconds=60 with_package=1 ;;
   *) echo "test.sh: unknown option $1 (--long)" >&2; exit 2 ;;
 esac
