@@ -233,8 +233,13 @@ Result<render::Renderer> make_renderer(const hal::Target& target) {
   if (target.is_cpu() && target.renderer == "c") return render::cpu_renderer(target);
   if (target.kind == "cl" && target.renderer == "cl") return render::opencl_renderer();
   if (target.kind == "amd" && target.renderer == "amd") return render::amd_renderer(target);
-  return fail(Errc::kUnsupported, strf("no renderer %s for target %s", target.renderer.c_str(),
-                                       hal::print_target(target).c_str()));
+  const std::string name = hal::print_target(target);
+  if (!target.is_cpu())
+    return fail(Errc::kUnsupported, strf("target %s: not built yet; built are cpu, cpu:ARCH, cl, "
+                                         "amd:gfx1100, amd:gfx1201",
+                                         name.c_str()));
+  return fail(Errc::kUnsupported,
+              strf("no renderer %s for target %s", target.renderer.c_str(), name.c_str()));
 }
 
 Result<std::unique_ptr<compile::Compiler>> make_compiler(const CompileOptions& options,

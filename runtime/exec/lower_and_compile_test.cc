@@ -99,6 +99,17 @@ TEST(LowerAndCompile, AFailureNamesWhoUsesTheKernel) {
   EXPECT_NE(r.error().what.find("LOCAL(0,4)"), std::string::npos) << r.error().what;
 }
 
+TEST(LowerAndCompile, ATargetThatIsNotBuiltYetIsToldWhichAre) {
+  CompileOptions o;
+  o.target = *hal::parse_target("qcom:a630");
+  const auto backend = make_backend(o);
+  ASSERT_FALSE(backend.ok());
+  EXPECT_EQ(backend.error().code, Errc::kUnsupported);
+  EXPECT_EQ(backend.error().what,
+            "target qcom:a630: not built yet; built are cpu, cpu:ARCH, cl, amd:gfx1100, "
+            "amd:gfx1201");
+}
+
 TEST(LowerAndCompile, LoweringOnlyLeavesTheImagesOut) {
   ir::Graph g;
   const auto requests = some_requests(g, 3);
