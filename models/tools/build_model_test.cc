@@ -264,6 +264,19 @@ TEST_F(BuildModel, ASearchIsReportedBothWaysAndItsOptsRepeatIt) {
   EXPECT_EQ(file(), searched);
 }
 
+TEST_F(BuildModel, WhatCannotRunHereIsNotCheckedAndTheLineSaysWhy) {
+  options_.target = *hal::parse_target("cl");
+  const auto r = build(small_model);
+  ASSERT_TRUE(r.ok()) << r.error().what;
+  EXPECT_NE(report_line(options_, *r).find("self-check none: no device cl on this host; golden"),
+            std::string::npos)
+      << report_line(options_, *r);
+  hal::Target other = *hal::parse_target("cpu:x86-64");
+  other.arch = hal::host_arch();
+  other.features = {"sse9"};
+  EXPECT_EQ(why_no_check_device(other), "this host lacks sse9");
+}
+
 TEST_F(BuildModel, FailedBuildLeavesNothing) {
   options_.role = bundle::Role::kRoad;
   auto r = build(cabin_model);

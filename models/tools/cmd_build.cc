@@ -4,6 +4,9 @@
 #include "hal/base/fs.h"
 #include "hal/base/text.h"
 
+#include "runtime/compile/compiler.h"
+#include "runtime/exec/lower_and_compile.h"
+
 #include "models/tools/build_model.h"
 #include "models/tools/commands.h"
 #include "models/tools/progress.h"
@@ -67,12 +70,29 @@ Result<exec::Recipes> read_recipes(const std::string& path, Context& ctx) {
   return recipes;
 }
 
+// Found out before the import, and with what helps.
+Status check_compiler(const hal::Target& target) {
+  const bool needs_clang = target.renderer == "c" || target.kind == "amd";
+  if (!needs_clang) return {};
+  ASSIGN_OR_RETURN(const hal::Target host, hal::parse_target("cpu"));
+  auto compiler = compile::make_clang_compiler(host);  // one program compiles for all of them
+  if (compiler.ok() || compiler.error().code != Errc::kNotFound) return {};
+  exec::CompileOptions own;
+  own.target = target;
+  own.target.renderer = "x86";
+  const bool x86_serves = target.is_cpu() && exec::make_codegen_options(own).ok();
+  compiler.error().what += x86_serves ? " (apt install clang-19, or build with --renderer x86)"
+                                      : " (apt install clang-19)";
+  return fail(std::move(compiler).error());
+}
+
 Status run(const Args& args, Context& ctx) {
   auto options = parse(args);
   if (!options.ok()) {
     ctx.exit_code = kExitUsage;
     return fail(std::move(options).error());
   }
+  RETURN_IF_ERROR(check_compiler(options->target));
   if (!args.opts_from.empty()) {
     auto recipes = read_recipes(args.opts_from, ctx);
     if (!recipes.ok()) return fail(std::move(recipes).error().with("--opts-from"));
@@ -98,8 +118,8 @@ Command add_build(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("model", args->onnx, "ONNX file")->required();
   app.add_option("--target", args->target,
-                 "cpu (this host), cpu:x86-64-v3, cpu:aarch64, cl, qcom:a630, qcom:sim, "
-                 "amd:gfx1100, amd:gfx1201")
+                 "cpu (this host), cpu:x86-64-v3, cpu:aarch64, cl, amd:gfx1100, amd:gfx1201; "
+                 "not built yet: qcom:a630, qcom:sim")
       ->required();
   app.add_option("-o,--output", args->output, "bundle to write (default: model's name + .bundle)");
   app.add_option("--role", args->role, "road, cabin or generic")->capture_default_str();

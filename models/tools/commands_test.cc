@@ -1,7 +1,10 @@
 // The command line as a user meets it: exit codes, one clear line, one JSON object.
 #include "models/tools/commands.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 #include "hal/base/fs.h"
 #include "hal/base/npy.h"
@@ -113,6 +116,30 @@ TEST_F(Modelc, WrongUsageIsOneLineThatNamesWhatWasTyped) {
   }
 }
 
+TEST_F(Modelc, BuildWithoutTheCompilerSaysHowToGetOn) {
+  const std::string path = getenv("PATH");
+  const auto error_without_clang = [&](const std::string& target) {
+    setenv("PATH", "/nonexistent", 1);
+    const Answer a = modelc({"build", at("m.onnx"), "--target", target});
+    setenv("PATH", path.c_str(), 1);
+    EXPECT_EQ(a.exit, 1);
+    EXPECT_TRUE(is_one_line(a.err)) << a.err;
+    return a.err;
+  };
+  EXPECT_THAT(error_without_clang("cpu:x86-64-v3"),
+              testing::EndsWith("(apt install clang-19, or build with --renderer x86)\n"));
+  for (const char* target : {"cpu:aarch64", "amd:gfx1100"})
+    EXPECT_THAT(error_without_clang(target), testing::EndsWith(" (apt install clang-19)\n"));
+}
+
+TEST_F(Modelc, BuildFindsOutFirstThatItCannotWrite) {
+  const Answer a = modelc({"build", at("m.onnx"), "--target", "cpu", "-o", at("none/m.bundle")});
+  EXPECT_EQ(a.exit, 1);
+  EXPECT_THAT(a.err, testing::EndsWith(at("none/m.bundle") + ": No such file or directory\n"));
+  EXPECT_EQ(modelc({"build", at("m.onnx"), "--target", "cpu"}).exit, 1);
+  EXPECT_TRUE(list_dir(dir_->path())->empty());
+}
+
 TEST_F(Modelc, BadBundleIs78AndOneLine) {
   EXPECT_EQ(modelc({"info", at("none.bundle")}).exit, 78);
   auto bytes = bundle::sample_bundle();
@@ -201,7 +228,7 @@ TEST_F(Modelc, BundleForAnotherTargetIsRefusedWithAReason) {
                   .ok());
   const Answer a = modelc({"run", at("other.bundle")});
   EXPECT_EQ(a.exit, 78);
-  EXPECT_NE(a.err.find("built for cpu:aarch64"), std::string::npos) << a.err;
+  EXPECT_NE(a.err.find("built for cpu:aarch64, this host is x86-64\n"), std::string::npos) << a.err;
 }
 
 TEST_F(Modelc, ReferenceModelsBuild) {

@@ -21,6 +21,14 @@ Result<std::unique_ptr<hal::Device>> open_check_device(const hal::Target& target
   return emulator;
 }
 
+std::string why_no_check_device(const hal::Target& target) {
+  if (!target.is_cpu()) return strf("no device %s on this host", hal::print_target(target).c_str());
+  if (target.arch.starts_with(hal::host_arch()))
+    return "this host lacks " + hal::missing_on_host(target);
+  return strf("this host is %s and has no emulator of %s", hal::host_arch().c_str(),
+              target.arch.c_str());
+}
+
 Result<SelfCheckReport> self_check(const std::string& bundle_path,
                                    bundle::SelfCheck kind,
                                    hal::Device& device,

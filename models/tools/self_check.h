@@ -24,6 +24,8 @@ struct SelfCheckReport {
 // A device that executes here what was built for `target`: this host's CPU, or another CPU's
 // emulator where it is installed; null when there is none.
 Result<std::unique_ptr<hal::Device>> open_check_device(const hal::Target& target);
+// Why there is none: "no device amd:gfx1100 on this host", "this host lacks sse4a".
+std::string why_no_check_device(const hal::Target& target);
 
 Result<SelfCheckReport> self_check(const std::string& bundle_path,
                                    bundle::SelfCheck kind,

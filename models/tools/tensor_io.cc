@@ -223,6 +223,7 @@ Comparison compare(std::span<const std::byte> value,
                    double tolerance) {
   Comparison c;
   const std::vector<double> v = to_doubles(value, dtype), r = to_doubles(reference, dtype);
+  c.count = r.size();
   for (const double x : r)
     if (std::isfinite(x)) c.max_reference = std::max(c.max_reference, std::abs(x));
   c.limit = ir::is_float(dtype) ? tolerance * c.max_reference : 0;
@@ -247,6 +248,8 @@ Comparison compare(std::span<const std::byte> value,
 }
 
 std::string Comparison::text() const {
+  if (is_equal_enough && max_abs_error == 0)
+    return strf("exact, %llu numbers", static_cast<unsigned long long>(count));
   return strf("max error %.3g at %llu (%.7g, reference %.7g), limit %.3g", max_abs_error,
               static_cast<unsigned long long>(worst_index), worst_value, worst_reference, limit);
 }

@@ -44,9 +44,11 @@ struct Comparison {
   double max_abs_error = 0;
   double max_reference = 0;
   double limit = 0;
+  uint64_t count = 0;  // numbers of the reference
   uint64_t worst_index = 0;
   double worst_value = 0, worst_reference = 0;
-  std::string text() const;  // "max error 1.2e-06 at 17, limit 1e-04"
+  // "max error 1.2e-06 at 17 (0.25, reference 0.25), limit 1e-04" or "exact, 4096 numbers"
+  std::string text() const;
 };
 // 1e-4, or 1e-2 when something in the kernel or plan is computed in f16 or bf16.
 double tolerance_of(const exec::ProgramRow& program);  // wants ast_text

@@ -77,6 +77,13 @@ TEST(Compare, LimitIsRelativeToTheLargestReference) {
   EXPECT_DOUBLE_EQ(c.limit, 0.01);
 }
 
+TEST(Compare, AnExactResultSaysSo) {
+  const Bytes ref = floats({0, 100, -50});
+  EXPECT_EQ(compare(ref, ref, DType::kF32, 1e-4).text(), "exact, 3 numbers");
+  EXPECT_EQ(compare(floats({0, 101, -50}), ref, DType::kF32, 0.1).text(),
+            "max error 1 at 1 (101, reference 100), limit 10");
+}
+
 TEST(Compare, NanAndInfinityMustBeTheSame) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
