@@ -85,17 +85,21 @@ Status check_target(const Manifest& m,
                     const std::string& name,
                     const std::string& chip) {
   const hal::Target& want = m.plan.target;
-  const std::string want_text = hal::print_target(want);
-  const auto no = [&](const std::string& why) {
-    return fail(Errc::kMismatch, strf("bundle %s: built for %s, device %s %s", name.c_str(),
-                                      want_text.c_str(), device.uri.c_str(), why.c_str()));
-  };
   if (device.target.empty()) return {};  // the null device executes nothing
   ASSIGN_OR_RETURN(const hal::Target have, hal::parse_target(device.target));
-  if (want.kind != have.kind) return no("runs " + device.target);
+  // Without the long list of CPU features: only those that are missing matter.
+  const auto short_text = [](const hal::Target& t) {
+    return t.arch.empty() ? t.kind : t.kind + ":" + t.arch;
+  };
+  const std::string here = have.is_cpu() ? "this host" : "device " + device.uri;
+  const auto no = [&](const std::string& why) {
+    return fail(Errc::kMismatch, strf("bundle %s: built for %s, %s %s", name.c_str(),
+                                      short_text(want).c_str(), here.c_str(), why.c_str()));
+  };
+  if (want.kind != have.kind) return no("is " + short_text(have));
   const auto base = [](const std::string& arch) { return arch.substr(0, arch.find("-v")); };
   if (want.is_cpu() ? base(want.arch) != base(have.arch) : want.arch != have.arch)
-    return no("runs " + device.target);
+    return no("is " + have.arch);
   std::string missing;
   for (const std::string& f : want.features)
     if (!have.has_feature(f)) missing += " " + f;
