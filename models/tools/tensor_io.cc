@@ -249,7 +249,8 @@ Comparison compare(std::span<const std::byte> value,
 
 std::string Comparison::text() const {
   if (is_equal_enough && max_abs_error == 0)
-    return strf("exact, %llu numbers", static_cast<unsigned long long>(count));
+    return strf("exact, %llu number%s", static_cast<unsigned long long>(count),
+                count == 1 ? "" : "s");
   return strf("max error %.3g at %llu (%.7g, reference %.7g), limit %.3g", max_abs_error,
               static_cast<unsigned long long>(worst_index), worst_value, worst_reference, limit);
 }
