@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "hal/base/env.h"
 #include "hal/base/fs.h"
 #include "hal/base/npy.h"
 
@@ -117,7 +118,7 @@ TEST_F(Modelc, WrongUsageIsOneLineThatNamesWhatWasTyped) {
 }
 
 TEST_F(Modelc, BuildWithoutTheCompilerSaysHowToGetOn) {
-  const std::string path = getenv("PATH");
+  const std::string path = env_text("PATH");
   const auto error_without_clang = [&](const std::string& target) {
     setenv("PATH", "/nonexistent", 1);
     const Answer a = modelc({"build", at("m.onnx"), "--target", target});
