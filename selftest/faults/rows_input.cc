@@ -356,7 +356,7 @@ constexpr Row kRows[] = {
                    "5",
                    "pictures of 640x480",
                    Reason::kCameraFault,
-                   "picture size",
+                   "no warp for road pictures of 640x480",
                    [](Scene& s) {
                      s.options.camera = {"--camera", "640x480"};
                    }),
