@@ -20,7 +20,6 @@ constexpr const char* kBlackFrame = "80";  // four seconds after the camera's st
 // From the start of the black frame: read-out, run, the message.
 constexpr int64_t kNonFiniteMs = 200;
 constexpr int64_t kNextFrameMs = 1000;
-constexpr int64_t kTimeoutMs = 250;
 constexpr int64_t kDiedMs = 150;
 constexpr int64_t kRestartMs = 5000;
 constexpr int64_t kFallbackMs = 200;
