@@ -45,6 +45,13 @@ class ModelPairTest : public ::testing::Test {
     }
     tick(10);
   }
+  void become_ready() {
+    tick(1);
+    warm(primary_worker_);
+    warm(fallback_worker_);
+    tick(1);
+    run_frame();
+  }
 
   std::unique_ptr<TempDir> dir_;
   std::unique_ptr<TestCamera> camera_;
@@ -61,11 +68,7 @@ class ModelPairTest : public ::testing::Test {
 };
 
 TEST_F(ModelPairTest, OnlyThePrimarySpeaksWhileItCan) {
-  tick(1);
-  warm(primary_worker_);
-  warm(fallback_worker_);
-  tick(1);
-  run_frame();
+  become_ready();
   EXPECT_EQ(pair_->status().state, ModelState::kReady);
   ASSERT_FALSE(primary_topic_.sent.empty());
   EXPECT_TRUE(primary_topic_.sent.back().header.valid);
@@ -74,11 +77,7 @@ TEST_F(ModelPairTest, OnlyThePrimarySpeaksWhileItCan) {
 }
 
 TEST_F(ModelPairTest, TheFallbackTakesOverDegradedWithThePrimarysReason) {
-  tick(1);
-  warm(primary_worker_);
-  warm(fallback_worker_);
-  tick(1);
-  run_frame();
+  become_ready();
   primary_worker_.exit("worker ended by signal 11");
   tick(5);
   EXPECT_EQ(pair_->status().state, ModelState::kDegraded);
@@ -96,11 +95,7 @@ TEST_F(ModelPairTest, TheFallbackTakesOverDegradedWithThePrimarysReason) {
 }
 
 TEST_F(ModelPairTest, AFrameThatThePrimaryToldIsNotToldAgainByASlowerFallback) {
-  tick(1);
-  warm(primary_worker_);
-  warm(fallback_worker_);
-  tick(1);
-  run_frame();
+  become_ready();
   camera_->publish(now_);
   FrameSet set;
   ASSERT_TRUE(pair_->sync().match(camera_->client(), set, now_));
@@ -119,11 +114,7 @@ TEST_F(ModelPairTest, AFrameThatThePrimaryToldIsNotToldAgainByASlowerFallback) {
 }
 
 TEST_F(ModelPairTest, ThePrimarysReasonStaysWhileItComesBack) {
-  tick(1);
-  warm(primary_worker_);
-  warm(fallback_worker_);
-  tick(1);
-  run_frame();
+  become_ready();
   primary_worker_.exit("worker ended by signal 11");
   for (int i = 0; i < 60; ++i) tick(5);
   primary_worker_.phase(WorkerEvent::Kind::kSelftest);
@@ -136,11 +127,7 @@ TEST_F(ModelPairTest, ThePrimarysReasonStaysWhileItComesBack) {
 }
 
 TEST_F(ModelPairTest, ThePrimarySpeaksAgainWhenItIsBack) {
-  tick(1);
-  warm(primary_worker_);
-  warm(fallback_worker_);
-  tick(1);
-  run_frame();
+  become_ready();
   primary_worker_.exit("worker ended by signal 11");
   for (int i = 0; i < 60; ++i) tick(5);
   ASSERT_EQ(primary_worker_.starts, 2);
@@ -166,11 +153,7 @@ TEST_F(ModelPairTest, WithoutAReadyFallbackThePrimarysStateIsTheRoles) {
 }
 
 TEST_F(ModelPairTest, WhenTheFallbackGoesAsWellASecondOfHeartbeatsSaysSo) {
-  tick(1);
-  warm(primary_worker_);
-  warm(fallback_worker_);
-  tick(1);
-  run_frame();
+  become_ready();
   primary_worker_.exit("worker ended by signal 11");
   for (int i = 0; i < 500; ++i) {  // the primary's own heartbeats are long over
     tick(5);
@@ -188,11 +171,7 @@ TEST_F(ModelPairTest, WhenTheFallbackGoesAsWellASecondOfHeartbeatsSaysSo) {
 }
 
 TEST_F(ModelPairTest, AHangingPrimaryDoesNotStarveTheFallback) {
-  tick(1);
-  warm(primary_worker_);
-  warm(fallback_worker_);
-  tick(1);
-  run_frame();
+  become_ready();
   camera_->publish(now_);
   FrameSet set;
   ASSERT_TRUE(pair_->sync().match(camera_->client(), set, now_));
@@ -216,11 +195,7 @@ TEST_F(ModelPairTest, TheRolesTransitionsAreToldWithTheirReason) {
   told.clear();
   for (ModelUnit* u : {primary_.get(), fallback_.get()})
     u->set_tell([](const TransitionNote& n) { told.push_back(transition_line(n)); });
-  tick(1);
-  warm(primary_worker_);
-  warm(fallback_worker_);
-  tick(1);
-  run_frame();
+  become_ready();
   const auto times = [](const std::string& begin) {
     return std::count_if(told.begin(), told.end(),
                          [&](const std::string& line) { return line.rfind(begin, 0) == 0; });
