@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "hal/base/fs.h"
+#include "hal/base/text.h"
 
 namespace modeld::daemon {
 namespace {
@@ -61,7 +62,8 @@ class TableReader {
     const bool known =
         std::any_of(words.begin(), words.end(), [&](const char* w) { return v == w; });
     if (n != nullptr && n->is_string() && !known)
-      return wrong(*n, key, "must be " + listed(words, " or "));
+      return wrong(*n, key,
+                   "must be " + join(std::vector<std::string>(words.begin(), words.end()), " or "));
     out = v;
   }
   void cpus(const char* key, std::vector<int>& out) {
@@ -92,7 +94,7 @@ class TableReader {
     for (const auto& [key, node] : table_) {
       const std::string k(key.str());
       if (std::find(known_.begin(), known_.end(), k) == known_.end())
-        wrong(node, k.c_str(), "is not a key this program knows (" + listed(known_, ", ") + ")");
+        wrong(node, k.c_str(), "is not a key this program knows (" + join(known_, ", ") + ")");
     }
     if (!error_.empty()) return fail(Errc::kInvalid, error_);
     return {};
@@ -102,15 +104,6 @@ class TableReader {
   const toml::node* take(const char* key) {
     known_.emplace_back(key);
     return table_.get(key);
-  }
-  template <class Words>
-  static std::string listed(const Words& words, const char* between) {
-    std::string out;
-    for (const auto& word : words) {
-      if (!out.empty()) out += between;
-      out += word;
-    }
-    return out;
   }
   std::string full(const char* key) const { return where_.empty() ? key : where_ + "." + key; }
   void wrong(const toml::node& n, const char* key, const std::string& what) {
@@ -230,7 +223,10 @@ Result<Config> read_root(const toml::table& root, const std::string& file) {
 }  // namespace
 
 bool is_slow_simulator(const std::string& device) {
-  return device.find(":sim") != std::string::npos;
+  const size_t colon = device.find(':');
+  if (colon == std::string::npos) return false;
+  const std::string_view rest = std::string_view(device).substr(colon + 1);
+  return rest == "sim" || rest.starts_with("sim:");
 }
 
 Result<Config> parse_config(const std::string& text, const std::string& name) {

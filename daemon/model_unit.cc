@@ -596,20 +596,22 @@ void ModelUnit::send(
 // ---- control ----
 
 void ModelUnit::reload(WorkerSetup setup, const ModelConfig& config, bool restart, int64_t now) {
-  const bool is_other_file = bundle_changed();
+  const bool is_alive = link_.is_alive();
+  const bool is_other_file = is_alive && bundle_changed();
   setup_ = std::move(setup);
   config_ = config;
-  file_stamp_ = kNoStamp;
+  // A worker that keeps running keeps the stamp of what it runs.
+  if (!is_alive || restart || is_other_file) file_stamp_ = kNoStamp;
   next_file_look_ns_ = 0;
   restart_at_ns_ = 0;
   back_off_ns_ = kFirstBackOffNs;
   other_tried_ = false;
   forced_ = '\0';
   switched_text_.clear();
-  if (!link_.is_alive()) return;
-  if (restart) fault(Reason::kConfig, now, "the configuration changed, starting again");
-  if (!restart && is_other_file)
-    fault(Reason::kConfig, now, "the bundle's file changed, starting again");
+  if (is_alive && (restart || is_other_file))
+    fault(Reason::kConfig, now,
+          restart ? "the configuration changed, starting again"
+                  : "the bundle's file changed, starting again");
 }
 
 void ModelUnit::refuse(Reason reason, int64_t now, const std::string& text) {

@@ -597,9 +597,12 @@ TEST_F(BundleFolderTest, AReloadLoadsWhatBecameActive) {
   worker_.phase(WorkerEvent::Kind::kSelftest);
   worker_.phase(WorkerEvent::Kind::kHello);
   tick(5);
-  unit_->reload(WorkerSetup{}, config_, false, now_);
-  tick(5);
-  EXPECT_EQ(worker_.starts, 1);
+  for (int i = 0; i < 3; ++i) {  // nothing changed, however often it is asked
+    unit_->reload(WorkerSetup{}, config_, false, now_);
+    run_for(300);
+    EXPECT_EQ(standing().state, ModelState::kWarming);
+    EXPECT_EQ(worker_.starts, 1);
+  }
   ASSERT_TRUE(write_text_atomic(folder_ + "/active", "a\n").ok());
   unit_->reload(WorkerSetup{}, config_, false, now_);
   run_for(300);

@@ -6,6 +6,7 @@
 #include "hal/base/fs.h"
 #include "hal/base/text.h"
 
+#include "daemon/config.h"
 #include "daemon/privilege.h"
 
 namespace modeld::daemon {
@@ -19,13 +20,6 @@ constexpr const char* kGraphicsNodes[] = {"dri", "kgsl",     "mali",    "nvidia"
 
 bool begins_with(const std::string& text, std::string_view start) {
   return text.compare(0, start.size(), start) == 0;
-}
-
-bool is_simulated(const std::string& uri) {
-  const size_t colon = uri.find(':');
-  if (colon == std::string::npos) return false;
-  const std::string rest = uri.substr(colon + 1);
-  return rest == "sim" || begins_with(rest, "sim:");
 }
 
 std::vector<std::string> graphics_nodes(const std::string& dev_dir) {
@@ -44,7 +38,7 @@ std::vector<std::string> graphics_nodes(const std::string& dev_dir) {
 
 bool has_driver(const std::string& device_uri) {
   const std::string scheme = device_uri.substr(0, device_uri.find(':'));
-  return scheme != "cpu" && scheme != "null" && !is_simulated(device_uri);
+  return scheme != "cpu" && scheme != "null" && !is_slow_simulator(device_uri);
 }
 
 std::vector<std::string> device_nodes(const std::string& device_uri,

@@ -13,8 +13,8 @@ namespace modeld::selftest {
 hal::DeviceConfig Subject::device_config() const {
   hal::DeviceConfig out;
   out.threads = manifest().plan.target.threads;
-  out.cpus =
-      daemon::usable_cpus(model.cpus);  // as the worker: those that are not there are left out
+  // As the worker: those that are not there are left out.
+  out.cpus = daemon::usable_cpus(model.cpus);
   out.on_null_run = bundle::golden_answers(*bundle);  // only the null device asks
   return out;
 }
